@@ -1,7 +1,7 @@
 /*
  * The few numbers of libcurl's ABI that are used, so that neither building nor starting needs it.
  * libcurl never changes the number of an option (curl.se/libcurl/abi.html); the values are those of
- * include/curl/curl.h of 7.20 and newer, and tests/unit/notify checks them against the header where
+ * include/curl/curl.h of 7.49 and newer, and tests/unit/notify checks them against the header where
  * it is installed.
  */
 #ifndef GS_NET_HTTP_CLIENT_CURL_ABI_H
@@ -31,6 +31,7 @@
 	X(CURLOPT_NOPROGRESS, 43)                                                                  \
 	X(CURLOPT_UPLOAD, 46)                                                                      \
 	X(CURLOPT_POSTFIELDSIZE, 60)                                                               \
+	X(CURLOPT_HTTP_VERSION, 84)                                                                \
 	X(CURLOPT_NOSIGNAL, 99)                                                                    \
 	X(CURLOPT_USE_SSL, 119)                                                                    \
 	X(CURLOPT_TIMEOUT_MS, 155)                                                                 \
@@ -39,6 +40,8 @@
 	X(CURLINFO_RESPONSE_CODE, 0x200002)                                                        \
 	X(CURLE_OK, 0)                                                                             \
 	X(CURLE_ABORTED_BY_CALLBACK, 42)                                                           \
+	X(CURL_HTTP_VERSION_2TLS, 4)                                                               \
+	X(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE, 5)                                                  \
 	X(CURLUSESSL_NONE, 0)                                                                      \
 	X(CURLUSESSL_TRY, 1)                                                                       \
 	X(CURLUSESSL_ALL, 3)                                                                       \

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/mem.h"
 #include "net/http_client/curl_abi.h"
 #include "net/http_client/http_client_int.h"
 
@@ -97,14 +98,19 @@ struct answer {
 	int (*take)(void *ctx, const void *data, size_t bytes); /* NULL: dropped */
 	void *take_ctx;
 	uint64_t retry_after_ns;
+	struct http_client_grpc *grpc; /* NULL: it is none */
 };
 
 static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
 {
 	struct answer *a = ctx;
+	const char *at = data;
+	size_t bytes = size * n;
 
-	if (a && a->take)
-		return a->take(a->take_ctx, data, size * n) < 0 ? 0 : size * n;
+	if (a && a->grpc)
+		http_client_grpc_strip(a->grpc, &at, &bytes);
+	if (a && a->take && bytes)
+		return a->take(a->take_ctx, at, bytes) < 0 ? 0 : size * n;
 	return size * n;
 }
 
@@ -116,6 +122,8 @@ static size_t take_header(char *data, size_t size, size_t n, void *ctx)
 	size_t bytes = size * n;
 	char text[64];
 
+	if (a->grpc)
+		http_client_grpc_header(a->grpc, data, bytes);
 	if (bytes > sizeof(name) && bytes < sizeof(text) &&
 	    strncasecmp(data, name, sizeof(name) - 1) == 0) {
 		memcpy(text, data, bytes);
@@ -171,18 +179,21 @@ static int perform_request(void *easy, const char *error, long *ret_status, stru
 
 static struct curl_slist *headers_of(const struct gs_http_client_http *q)
 {
+	const char *type = q->grpc ? "application/grpc" : q->type ? q->type : "application/json";
 	struct curl_slist *list = NULL, *longer;
 	char text[640];
 
-	snprintf(text, sizeof(text), "Content-Type: %s", q->type ? q->type : "application/json");
-	for (size_t i = 0; i < GS_HTTP_CLIENT_HEADERS_MAX + 2; i++) {
-		if (i == 1 && (!q->token || !q->token[0]))
+	snprintf(text, sizeof(text), "Content-Type: %s", type);
+	for (size_t i = 0; i < GS_HTTP_CLIENT_HEADERS_MAX + 3; i++) {
+		if ((i == 1 && (!q->token || !q->token[0])) || (i == 2 && !q->grpc))
 			continue;
 		if (i == 1)
 			snprintf(text, sizeof(text), "Authorization: Bearer %s", q->token);
-		if (i >= 2 && !q->header[i - 2])
+		if (i == 2)
+			snprintf(text, sizeof(text), "TE: trailers");
+		if (i >= 3 && !q->header[i - 3])
 			break;
-		longer = curl.slist_append(list, i < 2 ? text : q->header[i - 2]);
+		longer = curl.slist_append(list, i < 3 ? text : q->header[i - 3]);
 		if (!longer) {
 			curl.slist_free_all(list);
 			return NULL;
@@ -193,25 +204,64 @@ static struct curl_slist *headers_of(const struct gs_http_client_http *q)
 	return list;
 }
 
+/* HTTP/2, which servers of gRPC speak alone: by TLS's own choice of protocols, or as known. -ENOTSUP:
+ * this libcurl was made without it. */
+static int set_http_2(void *easy, const char *url, struct gs_err *err)
+{
+	long version = strncmp(url, "https:", 6) == 0 ? GS_CURL_HTTP_VERSION_2TLS
+						      : GS_CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE;
+
+	return curl.easy_setopt(easy, GS_CURLOPT_HTTP_VERSION, version) == GS_CURLE_OK
+		       ? 0
+		       : gs_err_set(
+				 err, -ENOTSUP,
+				 "this libcurl has no HTTP/2, which gRPC needs: use OTLP over HTTP");
+}
+
+static void perform_easy(void *easy, struct curl_slist *heads, const struct gs_http_client_http *q,
+			 struct answer *answer, struct http_client_result *ret)
+{
+	GS_FREE uint8_t *framed = NULL;
+	char error[GS_CURL_ERROR_SIZE];
+	const void *body = q->body;
+	size_t bytes = q->bytes;
+
+	set_common(easy, q->url, GS_CURLPROTO_HTTP | GS_CURLPROTO_HTTPS, q->ca_file, q->timeout_ns,
+		   q->stop, answer, error);
+	curl.easy_setopt(easy, GS_CURLOPT_HTTPHEADER, heads);
+	curl.easy_setopt(easy, GS_CURLOPT_HEADERFUNCTION, take_header);
+	curl.easy_setopt(easy, GS_CURLOPT_HEADERDATA, answer);
+	ret->r = 0;
+	if (q->grpc) {
+		ret->r = set_http_2(easy, q->url, &ret->err);
+		body = framed = http_client_grpc_body(q, &bytes);
+		if (!framed)
+			ret->r = -ENOMEM;
+	}
+	if (ret->r < 0)
+		return;
+	if (body) {
+		curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDSIZE, (long)bytes);
+		curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDS, body);
+	}
+	ret->r = perform_request(easy, error, &ret->status, &ret->err);
+}
+
 void http_client_perform_http(const struct gs_http_client_http *q, struct http_client_result *ret)
 {
 	struct curl_slist *heads = headers_of(q);
-	struct answer answer = {.take = q->take, .take_ctx = q->take_ctx};
-	char error[GS_CURL_ERROR_SIZE];
+	struct http_client_grpc grpc = {.status = -1};
+	struct answer answer = {
+		.take = q->take, .take_ctx = q->take_ctx, .grpc = q->grpc ? &grpc : NULL};
 	void *easy = curl.easy_init();
 
 	ret->r = -ENOMEM;
-	if (easy && heads) {
-		set_common(easy, q->url, GS_CURLPROTO_HTTP | GS_CURLPROTO_HTTPS, q->ca_file,
-			   q->timeout_ns, q->stop, &answer, error);
-		curl.easy_setopt(easy, GS_CURLOPT_HTTPHEADER, heads);
-		curl.easy_setopt(easy, GS_CURLOPT_HEADERFUNCTION, take_header);
-		curl.easy_setopt(easy, GS_CURLOPT_HEADERDATA, &answer);
-		if (q->body) {
-			curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDSIZE, (long)q->bytes);
-			curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDS, q->body);
-		}
-		ret->r = perform_request(easy, error, &ret->status, &ret->err);
+	if (easy && heads)
+		perform_easy(easy, heads, q, &answer, ret);
+	if (q->grpc && ret->r == 0) {
+		ret->status = http_client_grpc_status(&grpc, ret->status);
+		if (ret->status && answer.take)
+			ret->r = answer.take(answer.take_ctx, grpc.message, strlen(grpc.message));
 	}
 	curl.slist_free_all(heads);
 	if (easy)

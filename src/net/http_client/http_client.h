@@ -36,6 +36,9 @@ struct gs_http_client_http {
 	const char *header[GS_HTTP_CLIENT_HEADERS_MAX]; /* "Name: value"; NULL: no more */
 	const void *body;                               /* NULL: GET */
 	size_t bytes;                                   /* of body */
+	/* A unary call of gRPC: the body is its message, the answer the message that comes back, or
+	 * where the status is not 0 what the server says of it. The URL's path is the method's. */
+	bool grpc;
 	uint64_t timeout_ns;
 	const atomic_bool *stop; /* ends soon after it becomes true */
 	struct gs_buf *answer; /* the body that comes back, as far as it has room; NULL: dropped */
@@ -45,7 +48,7 @@ struct gs_http_client_http {
 	void *take_ctx;
 };
 
-/* 0 and the status of the answer, whatever it says; or a negative errno with err and then
+/* 0 and the status of the answer, of HTTP or of gRPC (0 is its success), whatever it says; or a negative errno with err and then
  * *ret_status as far as one was there, else 0. ret_retry_after_ns (may be NULL): what "Retry-After"
  * asks for, 0 nothing. Redirections are not followed. */
 int gs_http_client_http(const struct gs_http_client_http *request, long *ret_status,

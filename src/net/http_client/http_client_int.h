@@ -28,6 +28,28 @@ struct http_client_result {
 
 const char *http_client_load_curl(void); /* "" it is there; else why not */
 
+/* --- grpc.c: a call of gRPC as a request of HTTP/2 --- */
+
+struct http_client_grpc {  /* what is known of the answer */
+	size_t head_bytes; /* of the frame in front of the message, so far */
+	int status;        /* as the server says; -1: not yet */
+	char message[256]; /* of it, decoded */
+};
+
+#define HTTP_CLIENT_GRPC_HEAD 5
+
+/* The message with its frame; the caller frees. NULL: no memory. */
+uint8_t *http_client_grpc_body(const struct gs_http_client_http *q, size_t *ret_bytes);
+
+/* What of a piece of the answer is the message. */
+void http_client_grpc_strip(struct http_client_grpc *g, const char **data, size_t *bytes);
+
+/* A header or trailer, as libcurl gives them. */
+void http_client_grpc_header(struct http_client_grpc *g, const char *data, size_t bytes);
+
+/* The status of the call; http_status: of the answer, as long as the server says none of gRPC. */
+int http_client_grpc_status(const struct http_client_grpc *g, long http_status);
+
 /* As gs_http_client_http() and gs_http_client_mail(). */
 void http_client_perform_http(const struct gs_http_client_http *q, struct http_client_result *ret);
 void http_client_perform_mail(const struct gs_http_client_mail *m, struct http_client_result *ret);

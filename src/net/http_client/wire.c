@@ -29,6 +29,7 @@ void http_client_put_http(struct gs_wire_out *out, const struct gs_http_client_h
 	gs_wire_put_text(out, q->url);
 	gs_wire_put_text(out, q->token);
 	gs_wire_put_text(out, q->type);
+	gs_wire_put_u8(out, q->grpc);
 	for (unsigned i = 0; i < GS_HTTP_CLIENT_HEADERS_MAX; i++)
 		gs_wire_put_text(out, q->header[i]);
 	gs_wire_put_u64(out, q->timeout_ns);
@@ -42,6 +43,7 @@ bool http_client_take_http(struct gs_wire_in *in, struct gs_http_client_http *re
 	*ret = (struct gs_http_client_http){.url = gs_wire_text(in)};
 	ret->token = gs_wire_text(in);
 	ret->type = gs_wire_text(in);
+	ret->grpc = gs_wire_u8(in);
 	for (unsigned i = 0; i < GS_HTTP_CLIENT_HEADERS_MAX; i++)
 		ret->header[i] = gs_wire_text(in);
 	ret->timeout_ns = gs_wire_u64(in);
