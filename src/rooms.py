@@ -330,7 +330,7 @@ ROOMS = [
     Room("commands/agent_gpu", NODE + " model/summary model/companion core/text sources/companion sources/identity pipeline/gpu_meter output/metrics commands/common", "",
          "what processes and jobs ask of GPUs, traced by the agent on request",
          "requests and their time; names of metrics and keys of what was found"),
-    Room("commands/agent_findings", NODE + " analysis/detect analysis/explain output/metrics commands/common", "",
+    Room("commands/agent_findings", NODE + " analysis/detect analysis/explain output/metrics output/metrics_push commands/common", "",
          "findings of a node, which the agent keeps for who asks, and who asks (`explain --live`, `--job-id`)",
          "their numbers, metrics and answers"),
     Room("commands/agent", NODE + " core/reader core/sandbox core/sender sources/host sources/identity sources/gpu sources/device_cgroup sources/sampler analysis/job_report analysis/job_accounting analysis/gpu_health analysis/alert net/http net/http_client net/uplink output/metrics output/metrics_push output/notify server/registry server/live commands/common commands/agent_gpu commands/agent_findings", "",

@@ -152,7 +152,7 @@ def otlp(t):
     text = decode(t, c.bodies[-1])
     t.match('resource', r'key: "service.name"\s+value {\s+string_value: "gpuscope"', text)
     t.match('instance', r'key: "service.instance.id"\s+value {\s+string_value: "node-7"', text)
-    t.match('a gauge', r'name: "gpuscope_gpu_memory_total_bytes"\s+description: "[^"]+"\s+unit: "bytes"\s+gauge {\s+data_points {', text)
+    t.match('a gauge', r'name: "gpuscope_gpu_memory_total_bytes"\s+description: "[^"]+"\s+unit: "By"\s+gauge {\s+data_points {', text)
     energy = re.search(r'name: "gpuscope_gpu_energy_joules"[^{]*sum {(.*?)\n    }', text, re.S)
     t.true('a counter is a sum', energy)
     t.equal('points of it', energy.group(1).count('data_points {') if energy else 0, 2)

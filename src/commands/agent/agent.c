@@ -338,9 +338,11 @@ static void report_driver_state(struct agent *a, const struct gs_gpu_snapshot *s
 				     s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
 	}
 	for (uint32_t i = 0; i < s->n_events; i++)
-		if (s->event[i].xid)
+		if (s->event[i].xid) {
 			gs_cli_print_message("agent: XID %u on %s: %s", s->event[i].xid,
 					     s->event[i].pci_bus_id, s->event[i].text);
+			agent_findings_logs_add(&a->state.logs, &s->event[i]);
+		}
 	a->logged_start = true;
 	a->logged_state = s->state;
 }
@@ -667,6 +669,7 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	struct gs_err err = {{0}};
 	int r = agent_state_init(&a.state, *conf);
 
+	agent_findings_logs_init(&a.state.logs);
 	/* Before the first thread. What a reload switches on has to do with these. */
 	gs_sandbox_keep_tracing(
 		GS_SANDBOX_GPU_COUNTERS |

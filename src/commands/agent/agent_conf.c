@@ -633,6 +633,7 @@ static const struct gs_conf_section sections[] = {
 		findings_keys),
 	SECTION("devices", "Access to NVIDIA devices.", devices, devices_keys),
 	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),
+	GS_PUSH_LOGS_SECTION(offsetof(struct agent_conf, push)),
 	SECTION("control", "Control socket.", control, control_keys),
 	SECTION("head", "Head to send samples to. Not changed by a reload.", head, head_keys),
 	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),

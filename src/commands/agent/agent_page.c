@@ -24,6 +24,7 @@
 #include "commands/common/cli.h"
 #include "server/live/live.h"
 #include "sources/sampler/sampler.h"
+#include "sources/host/taskstats.h"
 
 #define NODE       1              /* its number */
 #define SPACING_NS 900000000ull   /* pages do not ask more often */
@@ -65,7 +66,7 @@ static size_t fill_facts(void *ctx, struct gs_live_fact *ret)
 {
 	struct agent_page *p = ctx;
 	struct agent_state *s = p->state;
-	double resident = agent_resident_bytes(getpid());
+	double resident = (double)gs_host_rss_bytes("/proc", (uint32_t)getpid());
 	uint64_t now = gs_clock_mono_ns();
 	struct rusage u;
 	size_t n = 0;

@@ -1,4 +1,7 @@
-/* Metrics to engines of others: what /metrics shows, by remote write and OTLP (output/metrics_push). */
+/*
+ * To engines of others (output/metrics_push): metrics, which are what /metrics shows, by remote write
+ * and OTLP, the latter also by OpenTelemetry's own names; and XID errors and findings as logs.
+ */
 #include <string.h>
 
 #include "commands/agent/agent_conf.h"
@@ -10,9 +13,16 @@
 static int render_metrics(void *ctx, enum gs_push_protocol protocol, unsigned part,
 			  struct gs_metrics *out)
 {
-	(void)protocol, (void)part; /* the same for all, in one piece */
-	agent_put_metrics(ctx, out);
+	(void)part; /* in one piece */
+	agent_put_metrics(ctx, out, protocol == GS_PUSH_OTLP ? GS_METRICS_HARDWARE : 0);
 	return 0;
+}
+
+static int render_logs(void *ctx, struct push_message *out)
+{
+	struct agent_state *s = ctx;
+
+	return agent_findings_logs_put(&s->logs, s->findings, out);
 }
 
 static void log_push(void *ctx, const char *text)
@@ -29,6 +39,7 @@ int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
 		.conf = conf->push,
 		.hostname = conf->metrics.hostname,
 		.render = render_metrics,
+		.render_logs = render_logs,
 		.on_message = log_push,
 		.ctx = state,
 	};

@@ -16,6 +16,7 @@
 #include "commands/agent/agent_control.h"
 #include "commands/agent_gpu/agent_gpu.h"
 #include "core/sender/sender.h"
+#include "sources/host/taskstats.h"
 
 /* Longest that the sampling loop may be silent beyond its own pace: a hung call and then some. */
 static uint64_t patience_ns(const struct agent_state *s)
@@ -26,24 +27,6 @@ static uint64_t patience_ns(const struct agent_state *s)
 		if (s->conf.group[i].enabled && s->schedule.group[i].turns.interval_ns < slowest)
 			slowest = s->schedule.group[i].turns.interval_ns;
 	return 3 * slowest + 2 * s->conf.gpu.hang_ns;
-}
-
-double agent_resident_bytes(int pid)
-{
-	char path[40], text[128];
-	GS_CLOSE int fd = -1;
-	ssize_t n;
-	unsigned long long size, resident;
-
-	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return -1;
-	text[n] = '\0';
-	if (sscanf(text, "%llu %llu", &size, &resident) != 2)
-		return -1;
-	return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
 static void write_metric_by(struct gs_metrics *p, const char *label, const char *label_value,
@@ -57,7 +40,7 @@ static void write_metric_by(struct gs_metrics *p, const char *label, const char 
 static void own_process(struct gs_metrics *p, const struct agent_state *s)
 {
 	struct gs_metrics_label version = {"version", GS_VERSION};
-	double resident = agent_resident_bytes(getpid());
+	double resident = (double)gs_host_rss_bytes("/proc", (uint32_t)getpid());
 	struct rusage u;
 
 	gs_metrics_family(p, "gpuscope_agent_build", GS_METRICS_INFO, "",
@@ -129,6 +112,7 @@ static void own_sampling(struct gs_metrics *p, const struct agent_state *s)
 			  "XID errors that could not be counted, by cause.");
 	write_metric_by(p, "cause", "overrun", s->latest ? (double)s->latest->lost_events : 0);
 	write_metric_by(p, "cause", "too_many_codes", (double)s->xids_dropped);
+	write_metric_by(p, "cause", "log_full", (double)agent_findings_logs_lost(&s->logs));
 }
 
 /* What the driver's library costs, call by call and value by value. */
@@ -187,7 +171,7 @@ static void own_http(struct gs_metrics *p, const struct agent_state *s)
 
 	if (s->http)
 		gs_http_stats(s->http, &h);
-	resident = h.pid ? agent_resident_bytes(h.pid) : -1;
+	resident = h.pid ? (double)gs_host_rss_bytes("/proc", (uint32_t)h.pid) : -1;
 	gs_metrics_one(p, "gpuscope_agent_scrapes", GS_METRICS_COUNTER, (double)s->scrapes,
 		       "Scrapes of the agent before this one.");
 	if (s->scrapes)
@@ -281,14 +265,14 @@ static void own_head(struct gs_metrics *p, const struct agent_state *s)
 		       "1 while the spool cannot be written and data are buffered in memory.");
 }
 
-void agent_put_metrics(struct agent_state *s, struct gs_metrics *p)
+void agent_put_metrics(struct agent_state *s, struct gs_metrics *p, unsigned more_names)
 {
 	uint64_t began = gs_clock_mono_ns();
 	struct gs_metrics_gpu_options o = {.size = sizeof(o)};
 	unsigned dropped = 0;
 
 	pthread_mutex_lock(&s->lock);
-	o.names = gs_metrics_names_parse(s->conf.metrics.compat);
+	o.names = gs_metrics_names_parse(s->conf.metrics.compat) | more_names;
 	o.hostname = s->conf.metrics.hostname;
 	o.links = s->conf.metrics.links;
 	o.processes = s->conf.metrics.processes;
@@ -323,7 +307,7 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 
 	reply->type = open ? GS_METRICS_TYPE_OPENMETRICS : GS_METRICS_TYPE_TEXT;
 	gs_metrics_init(&p, &reply->body, open);
-	agent_put_metrics(ctx, &p);
+	agent_put_metrics(ctx, &p, 0);
 	if (gs_metrics_end(&p) < 0) {
 		reply->status = 500;
 		reply->type = "text/plain; charset=utf-8";

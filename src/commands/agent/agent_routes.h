@@ -9,7 +9,8 @@
 extern const struct gs_http_route agent_routes[];
 extern const size_t agent_n_routes;
 
-/* All families that are scraped or pushed; p->error says whether one failed. Takes the lock. */
-void agent_put_metrics(struct agent_state *state, struct gs_metrics *p);
+/* All families that are scraped or pushed; p->error says whether one failed. more_names: a set of
+ * enum gs_metrics_names beside the configured one. Takes the lock. */
+void agent_put_metrics(struct agent_state *state, struct gs_metrics *p, unsigned more_names);
 
 #endif

@@ -12,6 +12,7 @@
 #include "commands/agent/agent_conf.h"
 #include "commands/agent/agent_schedule.h"
 #include "net/http/http.h"
+#include "commands/agent_findings/agent_logs.h"
 #include "output/metrics/metrics.h"
 #include "sources/gpu/gpu.h"
 
@@ -22,9 +23,6 @@ struct agent_gpu;
 struct agent_head;
 struct agent_jobs;
 
-/* Memory of a process that is in RAM, in bytes; negative: not known. */
-double agent_resident_bytes(int pid);
-
 #define AGENT_XIDS_MAX 1024 /* pairs of GPU and code */
 
 struct agent_state {
@@ -33,6 +31,7 @@ struct agent_state {
 	struct gs_metrics_xid *xids;    /* owned */
 	size_t n_xids;
 	uint64_t xids_dropped;           /* XIDs for which there was no room */
+	struct agent_logs logs;          /* it has a lock of its own, below this one */
 	struct agent_conf conf;          /* as of the last reload */
 	struct agent_schedule schedule;  /* which groups are due when */
 	uint64_t samples, empty_samples; /* readings; those without any GPU */

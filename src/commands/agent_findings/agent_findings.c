@@ -162,6 +162,61 @@ void agent_findings_metrics(struct agent_findings *f, struct gs_metrics *p)
 	gs_findings_node_unlock(f->node);
 }
 
+static int put_log(const struct agent_findings *f, const struct gs_kept_finding *k,
+		   struct push_message *out)
+{
+	const struct gs_findings *run = gs_findings_node_run(f->node);
+	const struct gs_explain_finding *x = &k->finding;
+	GS_CLEANUP(gs_buf_fini) struct gs_buf body = GS_BUF_INIT(64 << 10);
+	GS_CLEANUP(gs_buf_fini) struct gs_buf details = GS_BUF_INIT(64 << 10);
+	uint64_t at_ns = x->ended_ns ? x->ended_ns : x->begun.since_ns;
+	int r = put_one(f, k, true, &body);
+
+	if (r == 0)
+		r = put_one(f, k, false, &details);
+	while (body.bytes && body.data[body.bytes - 1] == '\n')
+		body.bytes--;
+	if (r == 0)
+		r = gs_buf_put(&body, "", 1);
+	if (r == 0)
+		r = gs_buf_put(&details, "", 1);
+	if (r < 0)
+		return r;
+	const struct gs_metrics_label attributes[] = {
+		{"gpuscope.finding.detector", x->begun.detector},
+		{"gpuscope.finding.subject", gs_explain_subject_name(x->subject)},
+		{"gpuscope.finding.name", x->name},
+		{"gpuscope.finding.state", x->ended_ns ? "ended" : "active"},
+		{"gpuscope.finding.details", (const char *)details.data},
+		{"gpuscope.job.id", x->job},
+	};
+	const struct gs_push_log log = {.wall_ns = gs_findings_wall_of(run, at_ns),
+					.severity =
+						x->ended_ns ? GS_PUSH_LOG_INFO : GS_PUSH_LOG_WARN,
+					.event = "gpuscope.finding",
+					.body = (const char *)body.data,
+					.attribute = attributes,
+					.n_attributes = GS_ARRAY_LEN(attributes)};
+
+	return gs_push_log_put(out, &log);
+}
+
+int agent_findings_put_logs(struct agent_findings *f, uint64_t *since, struct push_message *out)
+{
+	const struct gs_kept_finding *k;
+	int r = 0;
+
+	if (!f)
+		return 0;
+	gs_findings_node_lock(f->node);
+	while (r == 0 && (k = gs_findings_node_next(f->node, *since))) {
+		r = put_log(f, k, out);
+		*since = k->number;
+	}
+	gs_findings_node_unlock(f->node);
+	return r;
+}
+
 double agent_findings_holding(struct agent_findings *f)
 {
 	const struct gs_kept_finding *k;

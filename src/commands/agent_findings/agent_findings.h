@@ -6,6 +6,7 @@
 #include "core/base/err.h"
 #include "model/node/gpu.h"
 #include "output/metrics/metrics.h"
+#include "output/metrics_push/push.h"
 
 struct agent_findings;
 
@@ -32,6 +33,11 @@ void agent_findings_put_document(struct agent_findings *findings, struct gs_buf 
 
 /* Families of metrics: how many hold, and have been found. Any thread. */
 void agent_findings_metrics(struct agent_findings *findings, struct gs_metrics *p);
+
+/* Those that have changed since number *since as log records, WARN when they begin and INFO when they are over;
+ * *since moves on. One thread at a time. 0, -ENOMEM or -ENOBUFS. */
+int agent_findings_put_logs(struct agent_findings *findings, uint64_t *since,
+			    struct push_message *out);
 
 /* How many hold now; NAN: findings are off. Any thread. */
 double agent_findings_holding(struct agent_findings *findings);

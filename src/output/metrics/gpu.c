@@ -35,7 +35,9 @@ int gs_metrics_gpus_add(struct gs_metrics_gpus *g, uint32_t gpu,
 	int r = 0;
 
 	g->label_offset[gpu] = g->labels.bytes;
-	for (size_t i = 0; r == 0 && g->names == GS_METRICS_NATIVE && i < g->options->n_labels; i++)
+	for (size_t i = 0; r == 0 && (g->names & (GS_METRICS_NATIVE | GS_METRICS_HARDWARE)) &&
+			   i < g->options->n_labels;
+	     i++)
 		r = gs_metrics_put_label(&g->labels, g->options->labels[i].name,
 					 g->options->labels[i].value);
 	for (size_t i = 0; r == 0 && i < n_labels; i++)
@@ -454,11 +456,15 @@ static int write_names(struct gs_metrics *p, struct gs_metrics_gpus *g, enum gs_
 
 	g->names = names;
 	gs_buf_reset(&g->labels);
-	r = names == GS_METRICS_NATIVE ? native_labels(g) : gs_metrics_dcgm_labels(g);
+	r = names == GS_METRICS_NATIVE     ? native_labels(g)
+	    : names == GS_METRICS_HARDWARE ? gs_metrics_hardware_labels(g)
+					   : gs_metrics_dcgm_labels(g);
 	if (r < 0)
 		return r;
 	if (names == GS_METRICS_NATIVE)
 		write_native(p, g, ret_dropped);
+	else if (names == GS_METRICS_HARDWARE)
+		gs_metrics_hardware(p, g);
 	else
 		gs_metrics_dcgm(p, g);
 	return 0;
@@ -468,7 +474,9 @@ void gs_metrics_gpu(struct gs_metrics *p, const struct gs_gpu_snapshot *gpus,
 		    const struct gs_metrics_xid *xids, size_t n_xids,
 		    const struct gs_metrics_gpu_options *options, unsigned *ret_dropped)
 {
-	unsigned names = options->names ? options->names : GS_METRICS_NATIVE;
+	unsigned names = options->names & ~(unsigned)GS_METRICS_HARDWARE
+				 ? options->names
+				 : options->names | GS_METRICS_NATIVE;
 	struct gs_metrics_gpus g = {.snapshot = gpus,
 				    .xids = xids,
 				    .n_xids = n_xids,
@@ -499,6 +507,8 @@ void gs_metrics_gpu(struct gs_metrics *p, const struct gs_gpu_snapshot *gpus,
 		r = write_names(p, &g, GS_METRICS_DCGM, ret_dropped);
 	if (r == 0 && gpus && (names & GS_METRICS_DCGM_NEW))
 		r = write_names(p, &g, GS_METRICS_DCGM_NEW, ret_dropped);
+	if (r == 0 && gpus && (names & GS_METRICS_HARDWARE))
+		r = write_names(p, &g, GS_METRICS_HARDWARE, ret_dropped);
 	if (r < 0)
 		p->error = r;
 	gs_buf_fini(&g.labels);

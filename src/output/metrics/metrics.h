@@ -27,13 +27,14 @@ enum gs_metrics_kind {
 	GS_METRICS_COUNTER = 1, /* "_total" is added to its name */
 	GS_METRICS_INFO = 2,    /* "_info" is added; the value is 1 */
 	GS_METRICS_BARE = 3,    /* a counter of others whose name has no "_total" */
+	GS_METRICS_UPDOWN = 4,  /* OpenTelemetry's UpDownCounter; a gauge to others */
 };
 
 #define GS_METRICS_LABELS_MAX 64  /* of one sample */
 #define GS_METRICS_NAME_BYTES 256 /* with the terminating 0 */
 
 struct gs_metrics_label {
-	const char *name;  /* [a-zA-Z_][a-zA-Z0-9_]* */
+	const char *name;  /* [a-zA-Z_][a-zA-Z0-9_]*; with GS_METRICS_HARDWARE also dots */
 	const char *value; /* any bytes; NULL or "": the label is left out */
 };
 
@@ -103,9 +104,10 @@ enum gs_metrics_names {
 	GS_METRICS_NATIVE = 1,
 	GS_METRICS_DCGM = 2,     /* as dcgm-exporter up to 4.8: %, MiB, mJ, MHz */
 	GS_METRICS_DCGM_NEW = 4, /* as DCGM 4.7 and newer: base units */
+	GS_METRICS_HARDWARE = 8, /* "hw.": OpenTelemetry's conventions, for its writers alone */
 };
 
-/* "native,dcgm" as a set of enum gs_metrics_names; 0: a name is none of them, or there is none. */
+/* "native,dcgm" as a set of enum gs_metrics_names, of those with words; 0: a name is none of them, or there is none. */
 unsigned gs_metrics_names_parse(const char *text);
 
 /* XIDs of one code (xid) on one GPU (uuid, pci_bus_id) since the start: count. */

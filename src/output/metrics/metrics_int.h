@@ -38,6 +38,10 @@ static inline bool gs_metrics_gpu_hidden(const struct gs_metrics_gpus *g, uint32
 int gs_metrics_dcgm_labels(struct gs_metrics_gpus *g);
 void gs_metrics_dcgm(struct gs_metrics *p, const struct gs_metrics_gpus *g);
 
+/* The same of OpenTelemetry's names. */
+int gs_metrics_hardware_labels(struct gs_metrics_gpus *g);
+void gs_metrics_hardware(struct gs_metrics *p, const struct gs_metrics_gpus *g);
+
 /* Append the lead of one GPU and note where it begins. */
 int gs_metrics_gpus_add(struct gs_metrics_gpus *g, uint32_t gpu,
 			const struct gs_metrics_label *labels, size_t n_labels);

@@ -2,8 +2,8 @@
  * The thread: every interval a message of all families, into the spool; and, whenever something
  * waits there, the oldest message to the receiver.
  *
- * Which answers are tried again: of remote write 5xx and 429, of OTLP 429, 502, 503 and 504
- * (opentelemetry.io/docs/specs/otlp); what else is no success will never be one: it is dropped, and
+ * Which answers are tried again: of remote write 5xx and 429, of OTLP 429, 502, 503 and 504, and by
+ * gRPC those of try_again() (opentelemetry.io/docs/specs/otlp); what else is no success will never be one: it is dropped, and
  * counted. Order is kept, as remote write asks for.
  */
 #include "output/metrics_push/push_int.h"
@@ -32,9 +32,11 @@
 
 struct gs_push {
 	struct gs_push_options o;
-	char url[512], shown[512], token[512], ca_file[256], dir[512];
+	char shown[512], token[512], ca_file[256], dir[512];
 	char label_name[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_NAME_BYTES];
 	char label_value[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_VALUE_BYTES];
+	char target[700]; /* of requests, made of url */
+	bool is_grpc;
 	pthread_t thread;
 	atomic_bool abort; /* of a request that runs */
 	/* Of the thread. */
@@ -42,7 +44,7 @@ struct gs_push {
 	struct push_message message;
 	uint64_t n_failures; /* one after the other */
 	uint64_t retry_ns;   /* monotonic: not before */
-	bool is_reported;
+	bool is_reported, is_partial;
 
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t wake;
@@ -51,14 +53,34 @@ struct gs_push {
 	bool stopping;
 };
 
-bool gs_push_url_valid(const char *url)
+static bool is_url(const char *url, const char *host)
 {
-	const char *host = strncmp(url, "http://", 7) == 0    ? url + 7
-			   : strncmp(url, "https://", 8) == 0 ? url + 8
-							      : NULL;
-
 	return host && *host && *host != '/' && *host != ':' && strlen(url) < 512 &&
 	       !url[strcspn(url, " \t\r\n\"<>")];
+}
+
+/* What follows "SCHEME://" or "SCHEMEs://"; NULL: it is another one. */
+static const char *after_scheme(const char *url, const char *scheme)
+{
+	size_t n = strlen(scheme);
+
+	if (strncmp(url, scheme, n) != 0)
+		return NULL;
+	url += n + (url[n] == 's');
+	return strncmp(url, "://", 3) == 0 ? url + 3 : NULL;
+}
+
+bool gs_push_url_valid(const char *url)
+{
+	return is_url(url, after_scheme(url, "http"));
+}
+
+/* A server of gRPC has no paths but those of its methods. */
+bool gs_push_otlp_url_valid(const char *url)
+{
+	const char *host = after_scheme(url, "grpc");
+
+	return host ? is_url(url, host) && !host[strcspn(host, "/?#")] : gs_push_url_valid(url);
 }
 
 static void log_push(struct gs_push *p, const char *fmt, ...)
@@ -80,7 +102,8 @@ static void log_push(struct gs_push *p, const char *fmt, ...)
 static int encode_batch(struct gs_push *p, unsigned part, int *ret_error)
 {
 	struct push_message *m = &p->message;
-	bool otlp = p->o.protocol == GS_PUSH_OTLP;
+	bool otlp = p->o.protocol != GS_PUSH_REMOTE_WRITE;
+	bool logs = p->o.protocol == GS_PUSH_OTLP_LOGS;
 	struct gs_metrics metrics;
 	int r;
 
@@ -91,7 +114,7 @@ static int encode_batch(struct gs_push *p, unsigned part, int *ret_error)
 	gs_metrics_init_put(&metrics, otlp ? push_otlp_put : push_remote_write_put, m);
 	if (otlp)
 		metrics.error = push_otlp_begin(m);
-	r = p->o.render(p->o.ctx, part, &metrics);
+	r = logs ? p->o.render_logs(p->o.ctx, m) : p->o.render(p->o.ctx, part, &metrics);
 	*ret_error = r < 0 ? r : gs_metrics_end(&metrics);
 	if (*ret_error == 0 && otlp)
 		*ret_error = push_otlp_end(m);
@@ -142,7 +165,14 @@ static void make_batch(struct gs_push *p)
 
 static bool try_again(const struct gs_push *p, long status)
 {
-	if (p->o.protocol == GS_PUSH_OTLP)
+	/* CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, OUT_OF_RANGE, UNAVAILABLE,
+	 * DATA_LOSS */
+	const uint32_t of_grpc =
+		1u << 1 | 1u << 4 | 1u << 8 | 1u << 10 | 1u << 11 | 1u << 14 | 1u << 15;
+
+	if (p->is_grpc)
+		return status < 32 && of_grpc >> status & 1;
+	if (p->o.protocol != GS_PUSH_REMOTE_WRITE)
 		return status == 429 || status == 502 || status == 503 || status == 504;
 	return status == 429 || status >= 500;
 }
@@ -172,13 +202,32 @@ static void note_failure(struct gs_push *p, const char *why, uint64_t asked_ns)
 	wait_longer(p, asked_ns);
 }
 
+/* The receiver takes some of it: what it leaves is counted, and reported once. */
+static uint64_t note_partial(struct gs_push *p, const struct gs_queue_batch *b)
+{
+	char why[200];
+	uint64_t n = p->o.protocol != GS_PUSH_REMOTE_WRITE
+			     ? push_otlp_rejected(&p->answer, why, sizeof(why))
+			     : 0;
+
+	n = n < b->n_samples ? n : b->n_samples;
+	if (n && !p->is_partial)
+		log_push(p, "%s refuses %llu of %u: %s", p->shown, (unsigned long long)n,
+			 b->n_samples, why[0] ? why : "it does not say why");
+	p->is_partial = n > 0;
+	return n;
+}
+
 static void finish_batch(struct gs_push *p, const struct gs_queue_batch *b, bool taken,
 			 const char *why)
 {
+	uint64_t left_out = taken ? note_partial(p, b) : 0;
+
 	pthread_mutex_lock(&p->lock);
 	p->stats.requests++;
 	if (taken) {
-		p->stats.samples += b->n_samples;
+		p->stats.samples += b->n_samples - left_out;
+		p->stats.rejected_samples += left_out;
 		p->stats.bytes += b->bytes;
 		p->stats.last_ok_wall_ns = gs_clock_wall_ns();
 	} else {
@@ -199,10 +248,26 @@ static void finish_batch(struct gs_push *p, const struct gs_queue_batch *b, bool
 	p->retry_ns = 0;
 }
 
+/* What the receiver says of an error: its first line, or of OTLP over HTTP the text of a
+ * google.rpc.Status. */
+static void read_text(const struct gs_push *p, char *out, size_t bytes)
+{
+	const char *at = (const char *)p->answer.data;
+	size_t n = p->answer.bytes < bytes - 1 ? p->answer.bytes : bytes - 1, i;
+
+	if (p->o.protocol != GS_PUSH_REMOTE_WRITE && !p->is_grpc &&
+	    push_otlp_error(&p->answer, out, bytes))
+		return;
+	for (i = 0; i < n && at[i] != '\r' && at[i] != '\n'; i++)
+		out[i] = (unsigned char)at[i] < 0x20 || at[i] == 0x7f ? '?' : at[i];
+	out[i] = '\0';
+}
+
 static void send_one(struct gs_push *p, const struct gs_queue_batch *b)
 {
 	struct gs_http_client_http q = {
-		.url = p->url,
+		.url = p->target,
+		.grpc = p->is_grpc,
 		.token = p->token,
 		.ca_file = p->ca_file,
 		.type = "application/x-protobuf",
@@ -214,7 +279,7 @@ static void send_one(struct gs_push *p, const struct gs_queue_batch *b)
 	};
 	uint64_t asked_ns = 0;
 	struct gs_err err = {{0}};
-	char why[320];
+	char why[320], text[256];
 	long status;
 	int r;
 
@@ -228,10 +293,10 @@ static void send_one(struct gs_push *p, const struct gs_queue_batch *b)
 		note_failure(p, err.text, 0);
 		return;
 	}
-	snprintf(why, sizeof(why), "it answers %ld%s%.*s", status, p->answer.bytes ? ": " : "",
-		 (int)strcspn(p->answer.bytes ? (const char *)p->answer.data : "", "\r\n"),
-		 p->answer.bytes ? (const char *)p->answer.data : "");
-	if (status >= 200 && status < 300)
+	read_text(p, text, sizeof(text));
+	snprintf(why, sizeof(why), "%s %ld%s%s", p->is_grpc ? "its gRPC status is" : "it answers",
+		 status, text[0] ? ": " : "", text);
+	if (p->is_grpc ? status == 0 : status >= 200 && status < 300)
 		finish_batch(p, b, true, "");
 	else if (try_again(p, status))
 		note_failure(p, why, asked_ns);
@@ -299,15 +364,33 @@ static void *run_push(void *arg)
 
 /* --- life --- */
 
+/* Of requests: by gRPC the path is the method's. */
+static void set_target(struct gs_push *p, const char *url, enum gs_push_protocol protocol)
+{
+	const char *host = protocol != GS_PUSH_REMOTE_WRITE ? after_scheme(url, "grpc") : NULL;
+
+	p->is_grpc = host != NULL;
+	if (!host)
+		snprintf(p->target, sizeof(p->target), "%s", url);
+	else
+		snprintf(
+			p->target, sizeof(p->target), "http%s://%s/%s", url[4] == 's' ? "s" : "",
+			host,
+			protocol == GS_PUSH_OTLP_LOGS
+				? "opentelemetry.proto.collector.logs.v1.LogsService/Export"
+				: "opentelemetry.proto.collector.metrics.v1.MetricsService/Export");
+}
+
 static int copy_options(struct gs_push *p, const struct gs_push_options *o, struct gs_err *err)
 {
-	if (!gs_push_url_valid(o->url))
+	if (!(o->protocol == GS_PUSH_REMOTE_WRITE ? gs_push_url_valid
+						  : gs_push_otlp_url_valid)(o->url))
 		return gs_err_set(err, -EINVAL,
 				  "%s: metrics are pushed to an http:// or https:// URL", o->url);
 	if (o->n_labels > GS_PUSH_LABELS_MAX)
 		return gs_err_set(err, -EINVAL, "more than %d labels", GS_PUSH_LABELS_MAX);
 	p->o = *o;
-	snprintf(p->url, sizeof(p->url), "%s", o->url);
+	set_target(p, o->url, o->protocol);
 	gs_http_client_shown(o->url, false, p->shown, sizeof(p->shown));
 	snprintf(p->token, sizeof(p->token), "%s", o->token ? o->token : "");
 	snprintf(p->ca_file, sizeof(p->ca_file), "%s", o->ca_file ? o->ca_file : "");

@@ -1,7 +1,7 @@
 /*
  * Sends metrics to an engine that others run, instead of waiting to be scraped: Prometheus remote
- * write 1.0 (Prometheus, VictoriaMetrics, Mimir, Thanos) or OTLP over HTTP (any OpenTelemetry
- * collector). What is sent is what /metrics shows: every interval the same families are put into
+ * write 1.0 (Prometheus, VictoriaMetrics, Mimir, Thanos) or OTLP over HTTP or gRPC (any OpenTelemetry
+ * collector), by which log records go as well. What is sent is what /metrics shows: every interval the same families are put into
  * the protocol's message, which is kept in a spool until the receiver has taken it, so that an
  * engine that is away for an hour has no hole afterwards.
  *
@@ -21,7 +21,29 @@
 enum gs_push_protocol {
 	GS_PUSH_REMOTE_WRITE = 0,
 	GS_PUSH_OTLP = 1,
+	GS_PUSH_OTLP_LOGS = 2,
 };
+
+/* Numbers of OpenTelemetry. */
+enum gs_push_log_severity {
+	GS_PUSH_LOG_INFO = 9,
+	GS_PUSH_LOG_WARN = 13,
+	GS_PUSH_LOG_ERROR = 17,
+};
+
+struct gs_push_log { /* a log record; texts are lent */
+	int64_t wall_ns;
+	enum gs_push_log_severity severity;
+	const char *event; /* its kind: "gpuscope.xid" */
+	const char *body;
+	const struct gs_metrics_label *attribute; /* n_attributes; without a value: left out */
+	size_t n_attributes;
+};
+
+struct push_message;
+
+/* For render_logs. 0, -ENOMEM or -ENOBUFS. */
+int gs_push_log_put(struct push_message *message, const struct gs_push_log *log);
 
 #define GS_PUSH_LABELS_MAX        16
 #define GS_PUSH_LABEL_NAME_BYTES  64 /* with the terminating 0, as the next two */
@@ -32,7 +54,9 @@ enum gs_push_protocol {
 struct gs_push_options {
 	size_t size;                    /* of this struct */
 	enum gs_push_protocol protocol; /* what the receiver at url takes */
-	const char *url;      /* "http://host:8428/api/v1/write", "https://host:4318/v1/metrics" */
+	/* "http://host:8428/api/v1/write", "https://host:4318/v1/metrics"; of OTLP also
+	 * "grpc://host:4317", "grpcs://host:4317" */
+	const char *url;
 	const char *token;    /* "Authorization: Bearer"; NULL or "": none */
 	const char *ca_file;  /* PEM; NULL or "": the system's */
 	uint64_t interval_ns; /* 0: 15 s */
@@ -46,6 +70,8 @@ struct gs_push_options {
 	 * GS_PUSH_MORE, and it is called again with the next number; the first is 0. Else 0, the
 	 * last one, or a negative errno. A failure of out is for the caller to see. */
 	int (*render)(void *ctx, unsigned part, struct gs_metrics *out);
+	/* Of GS_PUSH_OTLP_LOGS in its place: puts what is new since the last call. */
+	int (*render_logs)(void *ctx, struct push_message *out);
 	/* One line when it begins to fail, and when it works again. May be NULL. */
 	void (*on_message)(void *ctx, const char *text);
 	void *ctx;
@@ -76,7 +102,8 @@ struct gs_push_stats {               /* since the start */
 /* As of now. Any thread. */
 void gs_push_stats(struct gs_push *push, struct gs_push_stats *ret_stats);
 
-bool gs_push_url_valid(const char *url); /* http:// or https://, a host, below 512 bytes */
+bool gs_push_url_valid(const char *url);      /* http:// or https://, a host, below 512 bytes */
+bool gs_push_otlp_url_valid(const char *url); /* or grpc://, grpcs:// */
 
 /* Adds labels written as NAME=VALUE,NAME=VALUE to the options, which then point into text (it is
  * cut up). -EINVAL: not such a text, a name that is there already, or too many. */

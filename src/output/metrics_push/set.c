@@ -11,85 +11,112 @@
 #define S        1000000000ll
 #define H        (3600 * S)
 
-static const char *const names[GS_PUSH_PROTOCOLS] = {"remote_write", "otlp"};
+static const char *const names[GS_PUSH_PROTOCOLS] = {"remote_write", "otlp", "otlp_logs"};
 
 /* --- configuration --- */
 
 #define PUSH_AT(field_of) offsetof(struct gs_push_conf, field_of)
 
-const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS] = {
-	{.name = "url",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(url),
-	 .preset = "",
-	 .comment = "Receiver: http://HOST:8428/api/v1/write (remote write; Prometheus: :9090),\n"
-		    "http://HOST:4318/v1/metrics (OTLP). Empty: nothing is pushed.",
-	 .bytes = sizeof(((struct gs_push_conf *)0)->url),
-	 .valid = gs_push_url_valid,
-	 .expects = "an http:// or https:// URL"},
-	{.name = "token_file",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(token_file),
-	 .preset = "",
-	 .comment = "File with a bearer token in its first line.",
-	 .bytes = sizeof(((struct gs_push_conf *)0)->token_file)},
-	{.name = "ca_file",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(ca_file),
-	 .preset = "",
-	 .comment = "CA certificate to verify the receiver (PEM); empty: the system's.",
-	 .bytes = sizeof(((struct gs_push_conf *)0)->ca_file)},
-	{.name = "interval",
-	 .kind = GS_CONF_DURATION,
-	 .offset = PUSH_AT(interval_ns),
-	 .preset = "15s",
-	 .comment = "Time between two pushes.",
-	 .min = S,
-	 .max = H},
-	{.name = "job",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(job),
-	 .preset = "gpuscope",
-	 .comment = "The label job of every series.",
-	 .bytes = sizeof(((struct gs_push_conf *)0)->job)},
-	{.name = "instance",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(instance),
-	 .preset = "",
-	 .comment = "The label instance; empty: the machine's name.",
-	 .bytes = sizeof(((struct gs_push_conf *)0)->instance)},
-	{.name = "labels",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(labels),
-	 .preset = "",
-	 .comment = "Additional labels of every series: cluster=alpha,partition=gpu.",
-	 .bytes = sizeof(((struct gs_push_conf *)0)->labels),
-	 .valid = gs_push_labels_valid,
-	 .expects =
-		 "NAME=VALUE with commas, such as \"cluster=alpha,rack=r3\" (not job, instance)"},
-	{.name = "spool",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(spool),
-	 .preset = "",
-	 .comment = "Spool directory (one for each protocol) for undelivered metrics;\n"
-		    "empty: they are buffered in memory, and lost when this program ends.",
-	 .bytes = sizeof(((struct gs_push_conf *)0)->spool)},
-	{.name = "spool_max_mib",
-	 .kind = GS_CONF_NUMBER,
-	 .offset = PUSH_AT(spool_max_mib),
-	 .preset = "64",
-	 .comment = "Spool size limit, in MiB; then the oldest data are dropped and counted.",
-	 .min = 1,
-	 .max = 1 << 20},
+#define PUSH_KEYS(url_comment_, valid_, expects_)                                                                  \
+	{                                                                                                          \
+		{.name = "url",                                                                                    \
+		 .kind = GS_CONF_TEXT,                                                                             \
+		 .offset = PUSH_AT(url),                                                                           \
+		 .preset = "",                                                                                     \
+		 .comment = url_comment_,                                                                          \
+		 .bytes = sizeof(((struct gs_push_conf *)0)->url),                                                 \
+		 .valid = valid_,                                                                                  \
+		 .expects = expects_},                                                                             \
+			{.name = "token_file",                                                                     \
+			 .kind = GS_CONF_TEXT,                                                                     \
+			 .offset = PUSH_AT(token_file),                                                            \
+			 .preset = "",                                                                             \
+			 .comment = "File with a bearer token in its first line.",                                 \
+			 .bytes = sizeof(((struct gs_push_conf *)0)->token_file)},                                 \
+			{.name = "ca_file",                                                                        \
+			 .kind = GS_CONF_TEXT,                                                                     \
+			 .offset = PUSH_AT(ca_file),                                                               \
+			 .preset = "",                                                                             \
+			 .comment =                                                                                \
+				 "CA certificate to verify the receiver (PEM); empty: the system's.",              \
+			 .bytes = sizeof(((struct gs_push_conf *)0)->ca_file)},                                    \
+			{.name = "interval",                                                                       \
+			 .kind = GS_CONF_DURATION,                                                                 \
+			 .offset = PUSH_AT(interval_ns),                                                           \
+			 .preset = "15s",                                                                          \
+			 .comment = "Time between two pushes.",                                                    \
+			 .min = S,                                                                                 \
+			 .max = H},                                                                                \
+			{.name = "job",                                                                            \
+			 .kind = GS_CONF_TEXT,                                                                     \
+			 .offset = PUSH_AT(job),                                                                   \
+			 .preset = "gpuscope",                                                                     \
+			 .comment = "The label job of every series.",                                              \
+			 .bytes = sizeof(((struct gs_push_conf *)0)->job)},                                        \
+			{.name = "instance",                                                                       \
+			 .kind = GS_CONF_TEXT,                                                                     \
+			 .offset = PUSH_AT(instance),                                                              \
+			 .preset = "",                                                                             \
+			 .comment = "The label instance; empty: the machine's name.",                              \
+			 .bytes = sizeof(((struct gs_push_conf *)0)->instance)},                                   \
+			{.name = "labels",                                                                         \
+			 .kind = GS_CONF_TEXT,                                                                     \
+			 .offset = PUSH_AT(labels),                                                                \
+			 .preset = "",                                                                             \
+			 .comment =                                                                                \
+				 "Additional labels of every series: cluster=alpha,partition=gpu.",                \
+			 .bytes = sizeof(((struct gs_push_conf *)0)->labels),                                      \
+			 .valid = gs_push_labels_valid,                                                            \
+			 .expects =                                                                                \
+				 "NAME=VALUE with commas, such as \"cluster=alpha,rack=r3\" (not job, instance)"}, \
+			{.name = "spool",                                                                          \
+			 .kind = GS_CONF_TEXT,                                                                     \
+			 .offset = PUSH_AT(spool),                                                                 \
+			 .preset = "",                                                                             \
+			 .comment =                                                                                \
+				 "Spool directory (one for each protocol) for undelivered metrics;\n"              \
+				 "empty: they are buffered in memory, and lost when this program ends.",           \
+			 .bytes = sizeof(((struct gs_push_conf *)0)->spool)},                                      \
+			{.name = "spool_max_mib",                                                                  \
+			 .kind = GS_CONF_NUMBER,                                                                   \
+			 .offset = PUSH_AT(spool_max_mib),                                                         \
+			 .preset = "64",                                                                           \
+			 .comment =                                                                                \
+				 "Spool size limit, in MiB; then the oldest data are dropped and counted.",        \
+			 .min = 1,                                                                                 \
+			 .max = 1 << 20},                                                                          \
+	}
+
+#define OTLP_EXPECTS "an http://, https://, grpc:// or grpcs:// URL"
+
+const struct gs_conf_key gs_push_conf_keys[GS_PUSH_PROTOCOLS][GS_PUSH_CONF_KEYS] = {
+	[GS_PUSH_REMOTE_WRITE] = PUSH_KEYS(
+		"Receiver: http://HOST:8428/api/v1/write (Prometheus: :9090). Empty: nothing is pushed.",
+		gs_push_url_valid, "an http:// or https:// URL"),
+	[GS_PUSH_OTLP] = PUSH_KEYS(
+		"Receiver: http://HOST:4318/v1/metrics, or by gRPC grpc://HOST:4317 (grpcs: TLS).\n"
+		"Empty: nothing is pushed.",
+		gs_push_otlp_url_valid, OTLP_EXPECTS),
+	[GS_PUSH_OTLP_LOGS] = PUSH_KEYS(
+		"Receiver: http://HOST:4318/v1/logs, or by gRPC grpc://HOST:4317 (grpcs: TLS).\n"
+		"Empty: nothing is pushed.",
+		gs_push_otlp_url_valid, OTLP_EXPECTS),
 };
 
 int gs_push_conf_check(const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
 		       const struct gs_conf_where *where, struct gs_err *err)
 {
-	if (conf[0].spool[0] && strcmp(conf[0].spool, conf[1].spool) == 0)
-		return gs_conf_refuse(
-			where, "push.otlp.spool", err,
-			"push.remote_write uses this directory: give push.otlp another");
+	for (int i = 1; i < GS_PUSH_PROTOCOLS; i++)
+		for (int k = 0; k < i; k++) {
+			char key[40];
+
+			if (!conf[i].spool[0] || strcmp(conf[i].spool, conf[k].spool) != 0)
+				continue;
+			snprintf(key, sizeof(key), "push.%s.spool", names[i]);
+			return gs_conf_refuse(where, key, err,
+					      "push.%s uses this directory: give push.%s another",
+					      names[k], names[i]);
+		}
 	return 0;
 }
 
@@ -123,6 +150,13 @@ static int render_metrics(void *ctx, unsigned part, struct gs_metrics *out)
 	return one->set->o.render(one->set->o.ctx, one->protocol, part, out);
 }
 
+static int render_logs(void *ctx, struct push_message *out)
+{
+	const struct one *one = ctx;
+
+	return one->set->o.render_logs(one->set->o.ctx, out);
+}
+
 static void log_push(void *ctx, const char *text)
 {
 	const struct one *one = ctx;
@@ -146,6 +180,7 @@ static int open_one(struct one *one, const struct gs_push_conf *c, const char *h
 		.spool_dir = c->spool,
 		.spool_max_bytes = (uint64_t)c->spool_max_mib << 20,
 		.render = render_metrics,
+		.render_logs = render_logs,
 		.on_message = log_push,
 		.ctx = one,
 	};
@@ -154,6 +189,10 @@ static int open_one(struct one *one, const struct gs_push_conf *c, const char *h
 
 	if (!c->url[0])
 		return 0;
+	if (one->protocol != GS_PUSH_REMOTE_WRITE) {
+		o.label_name[o.n_labels] = "host.name";
+		o.label_value[o.n_labels++] = hostname;
+	}
 	strcpy(labels, c->labels);
 	r = gs_push_labels_add(labels, &o);
 	if (r < 0)

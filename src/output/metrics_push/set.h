@@ -10,7 +10,7 @@
 #include "output/metrics/metrics.h"
 #include "output/metrics_push/push.h"
 
-#define GS_PUSH_PROTOCOLS 2 /* of enum gs_push_protocol */
+#define GS_PUSH_PROTOCOLS 3 /* of enum gs_push_protocol */
 
 struct gs_push_conf {  /* Fields as the keys of set.c, texts "" where not given */
 	char url[512]; /* "": off */
@@ -23,22 +23,27 @@ struct gs_push_conf {  /* Fields as the keys of set.c, texts "" where not given 
 };
 
 #define GS_PUSH_CONF_KEYS 9
-extern const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS];
+extern const struct gs_conf_key gs_push_conf_keys[GS_PUSH_PROTOCOLS][GS_PUSH_CONF_KEYS];
 
 /* For tables of sections; base: of a struct gs_push_conf[GS_PUSH_PROTOCOLS] in the whole. */
-#define GS_PUSH_SECTIONS(base)                                                                     \
-	{.name = "push.remote_write",                                                              \
-	 .comment =                                                                                \
-		 "Push metrics to Prometheus, VictoriaMetrics, Mimir, Thanos: remote write 1.0.",  \
-	 .offset = (base) + GS_PUSH_REMOTE_WRITE * sizeof(struct gs_push_conf),                    \
-	 .keys = gs_push_conf_keys,                                                                \
-	 .n_keys = GS_PUSH_CONF_KEYS},                                                             \
+#define GS_PUSH_SECTION(base, name_, comment_, protocol)                                           \
 	{                                                                                          \
-		.name = "push.otlp",                                                               \
-		.comment = "Push metrics to an OpenTelemetry collector: OTLP over HTTP.",          \
-		.offset = (base) + GS_PUSH_OTLP * sizeof(struct gs_push_conf),                     \
-		.keys = gs_push_conf_keys, .n_keys = GS_PUSH_CONF_KEYS                             \
+		.name = name_, .comment = comment_,                                                \
+		.offset = (base) + (protocol) * sizeof(struct gs_push_conf),                       \
+		.keys = gs_push_conf_keys[protocol], .n_keys = GS_PUSH_CONF_KEYS                   \
 	}
+#define GS_PUSH_SECTIONS(base)                                                                     \
+	GS_PUSH_SECTION(                                                                           \
+		base, "push.remote_write",                                                         \
+		"Push metrics to Prometheus, VictoriaMetrics, Mimir, Thanos: remote write 1.0.",   \
+		GS_PUSH_REMOTE_WRITE),                                                             \
+		GS_PUSH_SECTION(base, "push.otlp",                                                 \
+				"Push metrics to an OpenTelemetry collector: OTLP.", GS_PUSH_OTLP)
+/* Of programs that have logs to send. */
+#define GS_PUSH_LOGS_SECTION(base)                                                                 \
+	GS_PUSH_SECTION(base, "push.otlp_logs",                                                    \
+			"Push findings and XID errors as logs to an OpenTelemetry collector.",     \
+			GS_PUSH_OTLP_LOGS)
 
 /* For a schema's check. 0, or what gs_conf_refuse() returned. */
 int gs_push_conf_check(const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
@@ -58,6 +63,8 @@ struct gs_push_set_options {
 	 * thread of its own. */
 	int (*render)(void *ctx, enum gs_push_protocol protocol, unsigned part,
 		      struct gs_metrics *out);
+	/* Likewise of logs; NULL: conf has no receiver of them. */
+	int (*render_logs)(void *ctx, struct push_message *out);
 	void (*on_message)(void *ctx, const char *text);
 	void *ctx;
 };

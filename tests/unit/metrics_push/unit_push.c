@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "net/http_client/http_client.h"
+#include "net/http_client/http_client_int.h"
 #include "output/metrics_push/push_int.h"
 
 /* --- protobuf, read back --- */
@@ -551,6 +551,70 @@ static void labels(void **state)
 	assert_false(gs_push_labels_valid(one));
 }
 
+/* What receivers answer, cut at each byte and with each byte another one: never read beyond. */
+static void answers(void **state)
+{
+	static const char partial[] = "\x0a\x0e\x08\x07\x12\x0atoo\nmany!!";
+	static const char error[] = "\x08\x03\x12\x09"
+				    "bad thing";
+	char text[64];
+	struct gs_buf b;
+
+	b = (struct gs_buf){.data = (uint8_t *)partial, .bytes = sizeof(partial) - 1};
+	assert_int_equal(push_otlp_rejected(&b, text, sizeof(text)), 7);
+	assert_string_equal(text, "too?many!!");
+	b = (struct gs_buf){.data = (uint8_t *)error, .bytes = sizeof(error) - 1};
+	assert_true(push_otlp_error(&b, text, sizeof(text)));
+	assert_string_equal(text, "bad thing");
+	assert_true(push_otlp_error(&b, text, 4));
+	assert_string_equal(text, "bad");
+	b.bytes = 0;
+	assert_false(push_otlp_error(&b, text, sizeof(text)));
+	assert_int_equal(push_otlp_rejected(&b, text, sizeof(text)), 0);
+	for (size_t n = 1; n < sizeof(partial); n++)
+		for (unsigned byte = 0; byte < 256; byte++) {
+			uint8_t *copy = malloc(n); /* a sanitizer sees its end */
+
+			memcpy(copy, partial, n);
+			copy[n - 1] = (uint8_t)byte;
+			b = (struct gs_buf){.data = copy, .bytes = n};
+			(void)push_otlp_rejected(&b, text, sizeof(text));
+			(void)push_otlp_error(&b, text, sizeof(text));
+			free(copy);
+		}
+}
+
+/* Frames and trailers of gRPC, in pieces as libcurl gives them. */
+static void grpc_answers(void **state)
+{
+	struct http_client_grpc g = {.status = -1};
+	const struct gs_http_client_http q = {.body = "abc", .bytes = 3};
+	const char *at;
+	size_t bytes = 0, n;
+	uint8_t *framed = http_client_grpc_body(&q, &bytes);
+
+	assert_int_equal(bytes, 8);
+	assert_memory_equal(framed, "\0\0\0\0\3abc", 8);
+	for (size_t i = 0; i < bytes; i++) {
+		at = (const char *)framed + i;
+		n = 1;
+		http_client_grpc_strip(&g, &at, &n);
+		assert_int_equal(n, i >= 5);
+	}
+	free(framed);
+	assert_int_equal(http_client_grpc_status(&g, 200), 2);
+	assert_int_equal(http_client_grpc_status(&g, 503), 14);
+	http_client_grpc_header(&g, "Grpc-Status: 14\r\n", 17);
+	http_client_grpc_header(&g, "grpc-message: not%20y%65t%0a%4\r\n", 32);
+	assert_int_equal(http_client_grpc_status(&g, 200), 14);
+	assert_string_equal(g.message, "not yet %4");
+	http_client_grpc_header(&g, "grpc-status: x\r\n", 16);
+	assert_int_equal(g.status, 2);
+	http_client_grpc_header(&g, "grpc-status:", 12);
+	http_client_grpc_header(&g, "grpc", 4);
+	assert_int_equal(g.status, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -558,6 +622,7 @@ int main(void)
 		cmocka_unit_test(remote_write), cmocka_unit_test(otlp),
 		cmocka_unit_test(snappy),       cmocka_unit_test(urls),
 		cmocka_unit_test(shown),        cmocka_unit_test(labels),
+		cmocka_unit_test(answers),      cmocka_unit_test(grpc_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
