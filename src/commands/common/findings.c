@@ -88,7 +88,7 @@ void gs_findings_free(struct gs_findings **findings)
 	if (!f)
 		return;
 	if (f->view)
-		gs_aggregate_set_step_receiver(f->view, NULL, NULL);
+		gs_aggregate_set_step_receiver(f->view, NULL, f);
 	gs_node_decoder_free(&f->decoder);
 	gs_dict_free(&f->dict);
 	gs_explain_free(&f->explain);

@@ -62,7 +62,10 @@ struct gs_aggregate_step {
 
 typedef void (*gs_aggregate_step_fn)(void *ctx, const struct gs_aggregate_step *step);
 
-/* Before the first record. Some steps of a short run come when the summary is made. */
+#define GS_AGGREGATE_STEP_RECEIVERS 4
+
+/* Before the first record; one for each ctx. Some steps of a short run come when the summary is made.
+ * take NULL: ctx receives none any more. */
 void gs_aggregate_set_step_receiver(struct gs_aggregate *view, gs_aggregate_step_fn take,
 				    void *ctx);
 

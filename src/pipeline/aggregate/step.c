@@ -21,6 +21,8 @@
 #include "model/trace/record_mark.h"
 #include "pipeline/aggregate/step.h"
 
+#include <assert.h>
+
 #define STEP_CALLS_MIN 512 /* the first look; then at twice as many, until STEP_CALLS_MAX */
 #define STEP_LOST      4096
 
@@ -36,8 +38,19 @@ void gs_aggregate_steps_fini(struct gs_aggregate *v)
 
 void gs_aggregate_set_step_receiver(struct gs_aggregate *view, gs_aggregate_step_fn take, void *ctx)
 {
-	view->take_step = take;
-	view->take_step_ctx = ctx;
+	size_t i = 0, at = GS_AGGREGATE_STEP_RECEIVERS;
+
+	for (; i < GS_AGGREGATE_STEP_RECEIVERS; i++) {
+		if (view->step_receivers[i].take && view->step_receivers[i].ctx == ctx)
+			view->step_receivers[i].take = NULL;
+		if (!view->step_receivers[i].take && at == GS_AGGREGATE_STEP_RECEIVERS)
+			at = i;
+	}
+	assert(!take || at < GS_AGGREGATE_STEP_RECEIVERS);
+	if (take) {
+		view->step_receivers[at].take = take;
+		view->step_receivers[at].ctx = ctx;
+	}
 }
 
 _Static_assert(GS_AGGREGATE_STEP_SLOTS == 2 * STEP_THREADS, "two runs of each thread");
@@ -127,6 +140,21 @@ static void cover_time(struct step_cover *c, uint64_t start_ns, uint64_t end_ns)
 	c->ns += end_ns - start_ns;
 }
 
+/* To all who receive them. */
+static void report_step(const struct gs_aggregate *v, const struct step_run *r, uint64_t dur_ns,
+			bool regular)
+{
+	const struct gs_rec_thread *t =
+		gs_dict_thread(v->dict, v->steps->threads[r->slot / 2].thread);
+	const struct gs_aggregate_step step = {r->slot,        r->number,   t ? t->process : 0,
+					       t ? t->tid : 0, r->begin_ns, dur_ns,
+					       regular};
+
+	for (size_t i = 0; i < GS_AGGREGATE_STEP_RECEIVERS; i++)
+		if (v->step_receivers[i].take)
+			v->step_receivers[i].take(v->step_receivers[i].ctx, &step);
+}
+
 /* outside_ns: of its time no call covers; off_ns: the thread had no processor. */
 static void end_step(const struct gs_aggregate *v, struct step_run *r, uint64_t dur_ns,
 		     uint64_t outside_ns, uint64_t off_ns)
@@ -134,15 +162,7 @@ static void end_step(const struct gs_aggregate *v, struct step_run *r, uint64_t 
 	bool regular = step_is_near(r->n_calls, r->n_usual),
 	     slowest = regular && dur_ns > r->max_ns;
 
-	if (v->take_step) {
-		const struct gs_rec_thread *t =
-			gs_dict_thread(v->dict, v->steps->threads[r->slot / 2].thread);
-
-		v->take_step(v->take_step_ctx,
-			     &(struct gs_aggregate_step){r->slot, r->number, t ? t->process : 0,
-							 t ? t->tid : 0, r->begin_ns, dur_ns,
-							 regular});
-	}
+	report_step(v, r, dur_ns, regular);
 	r->since_odd++;
 	if (regular) {
 		r->n_regular++;

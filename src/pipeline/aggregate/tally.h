@@ -187,10 +187,12 @@ struct gs_aggregate {
 	uint32_t n_funcs;      /* one more than the largest id that calls, errors or uses had */
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
-	struct view_lines *lines;       /* owned; of line.c, NULL until needed */
-	struct view_steps *steps;       /* owned; of step.c, likewise */
-	gs_aggregate_step_fn take_step; /* NULL: none */
-	void *take_step_ctx;
+	struct view_lines *lines; /* owned; of line.c, NULL until needed */
+	struct view_steps *steps; /* owned; of step.c, likewise */
+	struct {
+		gs_aggregate_step_fn take; /* NULL: free */
+		void *ctx;
+	} step_receivers[GS_AGGREGATE_STEP_RECEIVERS];
 	struct gs_aggregate_collectives receiver; /* of collectives; all NULL: none */
 	struct gs_collectives *collectives;       /* owned; NULL until there is a communicator */
 	struct view_func funcs[GS_AGGREGATE_MAX_FUNCTIONS]; /* by id */
