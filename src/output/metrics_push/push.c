@@ -30,13 +30,21 @@
 #define MESSAGE_MAX (16u << 20)
 #define ANSWER_MAX  512
 
+struct given { /* a message of gs_push_put() */
+	struct given *next;
+	size_t bytes;
+	uint32_t n_items;
+	int64_t wall_ns;
+	uint8_t data[];
+};
+
 struct gs_push {
 	struct gs_push_options o;
 	char shown[512], token[512], ca_file[256], dir[512];
 	char label_name[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_NAME_BYTES];
 	char label_value[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_VALUE_BYTES];
 	char target[700]; /* of requests, made of url */
-	bool is_grpc;
+	bool is_grpc, has_ended;
 	pthread_t thread;
 	atomic_bool abort; /* of a request that runs */
 	/* Of the thread. */
@@ -50,6 +58,9 @@ struct gs_push {
 	pthread_cond_t wake;
 	struct gs_queue *spool; /* of the thread, but for its statistics */
 	struct gs_push_stats stats;
+	struct given *given, *given_last; /* a list */
+	size_t given_bytes;
+	uint64_t given_lost; /* of their items */
 	bool stopping;
 };
 
@@ -81,6 +92,15 @@ bool gs_push_otlp_url_valid(const char *url)
 	const char *host = after_scheme(url, "grpc");
 
 	return host ? is_url(url, host) && !host[strcspn(host, "/?#")] : gs_push_url_valid(url);
+}
+
+/* What is pushed, in messages; of single ones. */
+static const char *what_of(const struct gs_push *p, bool one_by_one)
+{
+	return p->o.protocol == GS_PUSH_OTLP_TRACES ? "spans"
+	       : p->o.protocol == GS_PUSH_OTLP_LOGS ? "log records"
+	       : one_by_one                         ? "samples"
+						    : "metrics";
 }
 
 static void log_push(struct gs_push *p, const char *fmt, ...)
@@ -144,6 +164,55 @@ static int keep_batch(struct gs_push *p)
 	return r;
 }
 
+/* What gs_push_put() was given goes to the spool. */
+static void take_given(struct gs_push *p)
+{
+	struct given *g;
+
+	pthread_mutex_lock(&p->lock);
+	while ((g = p->given)) {
+		const struct gs_queue_batch b = {.first_wall_ns = g->wall_ns,
+						 .last_wall_ns = g->wall_ns,
+						 .n_samples = g->n_items,
+						 .raw_bytes = (uint32_t)g->bytes,
+						 .data = g->data,
+						 .bytes = g->bytes};
+
+		p->given = g->next;
+		(void)gs_queue_put(p->spool, &b); /* what has no room is counted by it */
+		free(g);
+	}
+	p->given_last = NULL;
+	p->given_bytes = 0;
+	pthread_mutex_unlock(&p->lock);
+}
+
+int gs_push_put(struct gs_push *p, const void *data, size_t bytes, uint32_t n_items)
+{
+	struct given *g = bytes <= MESSAGE_MAX ? malloc(sizeof(*g) + bytes) : NULL;
+	int r = g ? 0 : -ENOMEM;
+
+	if (g) {
+		*g = (struct given){
+			.bytes = bytes, .n_items = n_items, .wall_ns = (int64_t)gs_clock_wall_ns()};
+		memcpy(g->data, data, bytes);
+	}
+	pthread_mutex_lock(&p->lock);
+	if (r == 0 && p->given_bytes + bytes > MESSAGE_MAX)
+		r = -ENOBUFS;
+	if (r < 0) {
+		p->given_lost += n_items;
+	} else {
+		*(p->given_last ? &p->given_last->next : &p->given) = g;
+		p->given_last = g;
+		p->given_bytes += bytes;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (r < 0)
+		free(g);
+	return r;
+}
+
 static void make_batch(struct gs_push *p)
 {
 	uint64_t errors = 0;
@@ -196,8 +265,8 @@ static void note_failure(struct gs_push *p, const char *why, uint64_t asked_ns)
 	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
 	pthread_mutex_unlock(&p->lock);
 	if (!p->is_reported)
-		log_push(p, "%s does not accept metrics: %s; they are buffered meanwhile", p->shown,
-			 why);
+		log_push(p, "%s does not accept %s: %s; they are buffered meanwhile", p->shown,
+			 what_of(p, false), why);
 	p->is_reported = true;
 	wait_longer(p, asked_ns);
 }
@@ -240,9 +309,10 @@ static void finish_batch(struct gs_push *p, const struct gs_queue_batch *b, bool
 		gs_log(GS_LOG_DEBUG, GS_LOG_HTTP, "push: %s has %u samples, %zu bytes", p->shown,
 		       b->n_samples, (size_t)b->bytes);
 	if (!taken)
-		log_push(p, "%s permanently refuses %u samples: %s", p->shown, b->n_samples, why);
+		log_push(p, "%s permanently refuses %u %s: %s", p->shown, b->n_samples,
+			 what_of(p, true), why);
 	else if (p->is_reported)
-		log_push(p, "%s accepts metrics again", p->shown);
+		log_push(p, "%s accepts %s again", p->shown, what_of(p, false));
 	p->is_reported = false;
 	p->n_failures = 0;
 	p->retry_ns = 0;
@@ -351,7 +421,7 @@ static void *run_push(void *arg)
 		stop = wait_until(p, next);
 		now = gs_clock_mono_ns();
 		if (now >= due || stop) {
-			make_batch(p);
+			(p->o.protocol == GS_PUSH_OTLP_TRACES ? take_given : make_batch)(p);
 			due += ((now - due) / interval + 1) * interval;
 			due = due > now ? due : now + interval;
 		}
@@ -367,18 +437,21 @@ static void *run_push(void *arg)
 /* Of requests: by gRPC the path is the method's. */
 static void set_target(struct gs_push *p, const char *url, enum gs_push_protocol protocol)
 {
+	static const char *const methods[] = {
+		[GS_PUSH_REMOTE_WRITE] = "",
+		[GS_PUSH_OTLP] = "opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+		[GS_PUSH_OTLP_LOGS] = "opentelemetry.proto.collector.logs.v1.LogsService/Export",
+		[GS_PUSH_OTLP_TRACES] =
+			"opentelemetry.proto.collector.trace.v1.TraceService/Export",
+	};
 	const char *host = protocol != GS_PUSH_REMOTE_WRITE ? after_scheme(url, "grpc") : NULL;
 
 	p->is_grpc = host != NULL;
 	if (!host)
 		snprintf(p->target, sizeof(p->target), "%s", url);
 	else
-		snprintf(
-			p->target, sizeof(p->target), "http%s://%s/%s", url[4] == 's' ? "s" : "",
-			host,
-			protocol == GS_PUSH_OTLP_LOGS
-				? "opentelemetry.proto.collector.logs.v1.LogsService/Export"
-				: "opentelemetry.proto.collector.metrics.v1.MetricsService/Export");
+		snprintf(p->target, sizeof(p->target), "http%s://%s/%s", url[4] == 's' ? "s" : "",
+			 host, methods[protocol]);
 }
 
 static int copy_options(struct gs_push *p, const struct gs_push_options *o, struct gs_err *err)
@@ -386,7 +459,8 @@ static int copy_options(struct gs_push *p, const struct gs_push_options *o, stru
 	if (!(o->protocol == GS_PUSH_REMOTE_WRITE ? gs_push_url_valid
 						  : gs_push_otlp_url_valid)(o->url))
 		return gs_err_set(err, -EINVAL,
-				  "%s: metrics are pushed to an http:// or https:// URL", o->url);
+				  "%s is no http:// or https:// URL (of OTLP also grpc://)",
+				  o->url);
 	if (o->n_labels > GS_PUSH_LABELS_MAX)
 		return gs_err_set(err, -EINVAL, "more than %d labels", GS_PUSH_LABELS_MAX);
 	p->o = *o;
@@ -407,7 +481,12 @@ static int copy_options(struct gs_push *p, const struct gs_push_options *o, stru
 static void free_push(struct gs_push **push)
 {
 	struct gs_push *p = *push;
+	struct given *g;
 
+	while ((g = p->given)) {
+		p->given = g->next;
+		free(g);
+	}
 	gs_queue_close(&p->spool);
 	gs_buf_fini(&p->answer);
 	gs_buf_fini(&p->packed);
@@ -460,13 +539,13 @@ int gs_push_start(const struct gs_push_options *options, struct gs_push **ret_pu
 	return 0;
 }
 
-void gs_push_stop(struct gs_push **push, uint64_t drain_ns)
+void gs_push_end(struct gs_push *p, uint64_t drain_ns)
 {
-	struct gs_push *p = *push;
 	struct timespec until;
 
-	if (!p)
+	if (p->has_ended)
 		return;
+	p->has_ended = true;
 	pthread_mutex_lock(&p->lock);
 	p->stopping = true;
 	pthread_cond_signal(&p->wake);
@@ -477,19 +556,28 @@ void gs_push_stop(struct gs_push **push, uint64_t drain_ns)
 		p->abort = true;
 		pthread_join(p->thread, NULL);
 	}
+}
+
+void gs_push_stop(struct gs_push **push, uint64_t drain_ns)
+{
+	if (!*push)
+		return;
+	gs_push_end(*push, drain_ns);
 	free_push(push);
 }
 
 void gs_push_stats(struct gs_push *push, struct gs_push_stats *ret_stats)
 {
 	struct gs_queue_stats st;
+	uint64_t given_lost;
 
 	pthread_mutex_lock(&push->lock);
 	gs_queue_stats(push->spool, &st);
 	*ret_stats = push->stats;
+	given_lost = push->given_lost;
 	pthread_mutex_unlock(&push->lock);
 	ret_stats->waiting_batches = st.n_batches;
 	ret_stats->waiting_samples = st.n_samples;
 	ret_stats->waiting_bytes = st.bytes;
-	ret_stats->lost_samples = st.lost_samples;
+	ret_stats->lost_samples = st.lost_samples + given_lost;
 }

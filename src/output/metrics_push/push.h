@@ -22,6 +22,7 @@ enum gs_push_protocol {
 	GS_PUSH_REMOTE_WRITE = 0,
 	GS_PUSH_OTLP = 1,
 	GS_PUSH_OTLP_LOGS = 2,
+	GS_PUSH_OTLP_TRACES = 3, /* of gs_push_put(): nothing is rendered */
 };
 
 /* Numbers of OpenTelemetry. */
@@ -84,7 +85,15 @@ struct gs_push;
 int gs_push_start(const struct gs_push_options *options, struct gs_push **ret_push,
 		  struct gs_err *err);
 
-/* Sends what waits, for at most drain_ns; the rest stays in the spool. */
+/* Of GS_PUSH_OTLP_TRACES: a whole message with so many spans, copied, is sent within a second. Any
+ * thread. What has no room is dropped and counted. 0 or a negative errno. */
+int gs_push_put(struct gs_push *push, const void *data, size_t bytes, uint32_t n_items);
+
+/* Sends what waits, for at most drain_ns; the rest stays in the spool. Then its thread is over, and
+ * gs_push_stats() says what became of all. */
+void gs_push_end(struct gs_push *push, uint64_t drain_ns);
+
+/* gs_push_end(), and it is gone. */
 void gs_push_stop(struct gs_push **push, uint64_t drain_ns);
 
 struct gs_push_stats {               /* since the start */
