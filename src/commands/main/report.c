@@ -9,6 +9,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/findings.h"
 #include "commands/common/shared.h"
+#include "commands/common/spans.h"
 #include "commands/common/summary.h"
 #include "commands/main/damage.h"
 #include "output/trace_export/export.h"
@@ -79,8 +80,9 @@ static const char *find_conflict(const struct report_options *o)
 	if (o->n_reports > 1)
 		return "one file at a time (--compare takes reports of jobs)";
 	for (size_t i = 0; i < o->n_outputs; i++) {
-		if (!gs_export_knows(o->outputs[i]))
-			return "--output takes a file ending in one of " GS_EXPORT_SUFFIXES;
+		if (!gs_export_knows(o->outputs[i]) && !gs_cli_spans_knows(o->outputs[i]))
+			return "--output takes a file ending in one of " GS_EXPORT_SUFFIXES
+			       ", " GS_CLI_SPANS_TAKES;
 		is_flame |= gs_export_is_flame(o->outputs[i]);
 		for (size_t j = 0; j < i; j++)
 			if (strcmp(o->outputs[i], o->outputs[j]) == 0)
@@ -284,14 +286,16 @@ static int choose_records(const struct choice *choice, struct gs_batch *batch)
 	return r;
 }
 
-/* The files that are written, in the order of -o. */
+/* The files that are written, and spans. */
 struct report_files {
 	struct gs_export *at[OUTPUTS_MAX]; /* owned */
+	const char *paths[OUTPUTS_MAX];
 	size_t n;
+	struct gs_cli_spans *spans[OUTPUTS_MAX]; /* owned */
+	size_t n_spans;
 };
 
-static int push_files(const struct report_options *o, const struct report_files *files,
-		      const struct gs_batch *batch)
+static int push_files(const struct report_files *files, const struct gs_batch *batch)
 {
 	int r = 0;
 
@@ -300,7 +304,7 @@ static int push_files(const struct report_options *o, const struct report_files 
 
 		r = file->push(file->ctx, batch);
 		if (r < 0)
-			gs_cli_print_message("cannot write %s: %s", o->outputs[i], strerror(-r));
+			gs_cli_print_message("cannot write %s: %s", files->paths[i], strerror(-r));
 	}
 	return r;
 }
@@ -318,7 +322,7 @@ static int replay_file(const struct report_options *o, struct gs_recording_reade
 		if (r == 0)
 			r = view->push(view->ctx, &batch);
 		if (r == 0)
-			r = push_files(o, files, &batch);
+			r = push_files(files, &batch);
 		if (r < 0)
 			return r;
 	}
@@ -348,8 +352,9 @@ static void report_kernels(const struct report_options *o,
 			o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
 }
 
-/* Findings beside a summary that is data. */
+/* Findings beside a summary that is data, and spans. */
 struct report_findings {
+	const struct report_files *files;
 	struct gs_findings *findings; /* owned; NULL: not wanted */
 	const struct gs_sink *view;   /* whose steps they are of */
 	const char *path;
@@ -359,8 +364,15 @@ struct report_findings {
 static int push_both(void *ctx, const struct gs_batch *batch)
 {
 	struct report_findings *f = ctx;
-	int r = f->view->push(f->view->ctx, batch);
+	int r = 0;
 
+	for (size_t i = 0; i < f->files->n_spans && r == 0; i++) {
+		const struct gs_sink *spans = gs_cli_spans_sink(f->files->spans[i]);
+
+		r = spans->push(spans->ctx, batch);
+	}
+	if (r == 0)
+		r = f->view->push(f->view->ctx, batch);
 	return r == 0 && f->findings ? gs_findings_push(f->findings, batch) : r;
 }
 
@@ -369,6 +381,39 @@ static void put_findings(void *ctx, struct gs_doc *doc)
 	struct report_findings *f = ctx;
 
 	gs_findings_put(doc, f->findings, &f->result, f->path);
+}
+
+/* They come of a recording: the parent is that of this command. */
+static int begin_spans(const struct report_options *o, struct gs_aggregate *view,
+		       struct report_files *files)
+{
+	struct gs_err err = {{0}};
+	struct stat st;
+	int r = 0;
+
+	for (size_t i = 0; i < o->n_outputs && r == 0; i++) {
+		if (!gs_cli_spans_knows(o->outputs[i]))
+			continue;
+		r = gs_cli_spans_open(o->outputs[i], getenv("TRACEPARENT"),
+				      stat(o->path, &st) == 0 && !(st.st_mode & 077), view,
+				      &files->spans[files->n_spans], &err);
+		files->n_spans += r == 0;
+	}
+	if (r < 0)
+		gs_cli_print_message("%s", gs_err_text(&err, r));
+	return r;
+}
+
+static int close_spans(struct report_files *files)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < files->n_spans; i++) {
+		int closed = gs_cli_spans_close(&files->spans[i], false);
+
+		r = r < 0 ? r : closed;
+	}
+	return r;
 }
 
 /* Of a part of the calls nothing follows. */
@@ -432,7 +477,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 		.kernels =
 			o->n_kernels ? gs_aggregate_kernels_new(o->kernels, o->n_kernels) : NULL};
 	struct gs_aggregate *view = NULL;
-	struct report_findings findings = {.path = o->path};
+	struct report_findings findings = {.path = o->path, .files = files};
 	const struct gs_sink both = {.push = push_both, .ctx = &findings};
 	bool only_samples;
 	bool no_memory = (o->n_within && !under) || (o->n_kernels && !choice.kernels);
@@ -445,6 +490,8 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 		r = collect_under(o->path, under);
 	if (r == 0)
 		r = begin_findings(o, view, &findings);
+	if (r == 0)
+		r = begin_spans(o, view, files);
 	if (r == 0) {
 		findings.view = gs_aggregate_sink(view);
 		r = replay_file(o, reader, &choice, &both, files, &samples);
@@ -463,6 +510,8 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	if (r == 0)
 		r = gs_aggregate_make_summary(view, &summary);
 	if (r == 0)
+		r = close_spans(files);
+	if (r == 0)
 		r = finish_findings(&findings, summary, &style);
 	*ret_samples = samples.n_snapshots > 0;
 	only_samples = samples.n_snapshots && r == 0 && summary->mode == GS_SESSION_SAMPLES;
@@ -470,7 +519,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	if (r == 0 && samples.n_snapshots && (only_samples || o->style.verbose))
 		report_samples(o, &samples, only_samples);
 	/* A conversion prints no summary unless its format is asked for. */
-	if (r == 0 && (!files->n || o->format_name) &&
+	if (r == 0 && (!o->n_outputs || o->format_name) &&
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
 		if (!style.part)
 			gs_verdict_trace(summary);
@@ -480,6 +529,8 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	gs_map_fini(&samples.gpus);
 	gs_summary_free(&summary);
 	gs_findings_free(&findings.findings);
+	for (size_t i = 0; i < files->n_spans; i++)
+		gs_cli_spans_abandon(&files->spans[i]);
 	gs_aggregate_free(&view);
 	gs_aggregate_under_free(&under);
 	gs_aggregate_kernels_free(&choice.kernels);
@@ -591,14 +642,19 @@ static int report_recording(const struct report_options *o)
 	eo.when_whole = true;
 	/* What was for one user's eyes stays so in another format. */
 	eo.is_private = o->path && stat(o->path, &st) == 0 && !(st.st_mode & 077);
-	for (; r == 0 && files.n < o->n_outputs; files.n += r == 0)
-		r = gs_export_open(o->outputs[files.n], &eo, &files.at[files.n], &err);
+	for (size_t i = 0; i < o->n_outputs && r == 0; i++) {
+		if (!gs_export_knows(o->outputs[i]))
+			continue;
+		files.paths[files.n] = o->outputs[i];
+		r = gs_export_open(o->outputs[i], &eo, &files.at[files.n], &err);
+		files.n += r == 0;
+	}
 	if (r < 0)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
 	else
 		r = run_report(o, reader, &files, &has_samples);
 	for (size_t i = 0; i < files.n; i++) {
-		int closed = close_export(o->outputs[i], &files.at[i], r, has_samples);
+		int closed = close_export(files.paths[i], &files.at[i], r, has_samples);
 
 		status = status < 0 ? status : closed;
 	}

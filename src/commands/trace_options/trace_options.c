@@ -6,6 +6,7 @@
 
 #include "core/base/fmt.h"
 #include "core/base/log.h"
+#include "commands/common/spans.h"
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "commands/common/summary.h"
@@ -137,7 +138,10 @@ static int add_output(void *target, const struct gs_cli_option *option, char *ar
 	o->output_to_stdout |= gs_export_is_stdout(argument);
 	if (strcmp(argument, "-.gst") == 0)
 		return -EINVAL;
-	return gs_export_knows(argument) || (dot && strcmp(dot, ".gst") == 0) ? 0 : -EINVAL;
+	return gs_export_knows(argument) || gs_cli_spans_knows(argument) ||
+			       (dot && strcmp(dot, ".gst") == 0)
+		       ? 0
+		       : -EINVAL;
 }
 
 static int set_summary(void *target, const struct gs_cli_option *option, char *argument,
@@ -319,9 +323,9 @@ static const struct gs_cli_option option_table[] = {
 	 GS_CLI_TIME, AT(hang_after_ns)},
 	GS_CLI_TITLE("Output:"),
 	{"output", 'o', "FILE", "record calls, by the file's suffix; may be repeated", GS_CLI_SET,
-	 .takes =
-		 "a file ending in one of " GS_EXPORT_SUFFIXES
-		 " or .gst, or - (and one of these but .gst); the summary goes to a file by --summary FILE",
+	 .takes = "a file ending in one of " GS_EXPORT_SUFFIXES
+		  " or .gst, or - (and one of these but .gst), " GS_CLI_SPANS_TAKES
+		  "; the summary goes to a file by --summary FILE",
 	 .set = add_output},
 	{"no-gpu", 0, NULL, "do not sample GPUs", GS_CLI_FLAG, AT(no_gpu)},
 	GS_CLI_NVML(struct trace_options, nvml),

@@ -29,6 +29,7 @@
 #include "pipeline/ingest/ingest.h"
 #include "pipeline/inside/inside.h"
 #include "pipeline/recording/recording.h"
+#include "commands/trace_output/trace_spans.h"
 #include "sources/host/taskstats.h"
 #include "sources/identity/identity.h"
 #include "sources/uprobe/uprobe.h"
@@ -55,6 +56,7 @@ struct trace_output {
 	struct trace_hang *hang;     /* owned; NULL: hangs are not looked for */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
+	struct trace_spans spans;
 	struct trace_head *head;                             /* owned; NULL none */
 	uint64_t lost_reported[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
 	bool wants_gpu_wait;
@@ -214,6 +216,8 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 	if (r == 0 && options->line_filters.n)
 		r = set_line_filter(options, o->view);
 	if (r == 0)
+		r = trace_spans_open(options, o->feed, o->view, &o->spans, err);
+	if (r == 0)
 		r = gs_ingest_add_sink(o->feed, "summary", gs_aggregate_sink(o->view));
 	if (r == 0 && options->findings)
 		r = follow_findings(o, err);
@@ -224,7 +228,8 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 	if (r == 0)
 		r = choose_kernels(o);
 	for (size_t i = 0; r == 0 && i < options->n_outputs; i++) {
-		r = open_file(o, options->outputs[i], err);
+		if (!gs_cli_spans_knows(options->outputs[i]))
+			r = open_file(o, options->outputs[i], err);
 		if (r == 0 && gs_export_shows_streams(options->outputs[i]))
 			gs_activity_set_sink(gs_aggregate_activity(o->view), take_span, o);
 	}
@@ -715,7 +720,7 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 
 int trace_output_deliver(struct trace_output *o)
 {
-	return trace_head_finish(&o->head);
+	return trace_spans_close(&o->spans, o->options->quiet, trace_head_finish(&o->head));
 }
 
 int trace_output_summary(struct trace_output *o)
@@ -779,6 +784,7 @@ void trace_output_free(struct trace_output **ref)
 		if (o->files[i].journal)
 			gs_recording_close(&o->files[i].journal, NULL);
 	}
+	trace_spans_abandon(&o->spans);
 	trace_head_free(&o->head);
 	gs_ingest_free(&o->feed);
 	gs_correlate_free(&o->span);
