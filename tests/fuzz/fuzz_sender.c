@@ -63,7 +63,7 @@ static void read_http(struct gs_wire_in *in, struct gs_wire_out *out)
 	CHECK(out->r == 0 && http_client_take_http(&again, &second, &most_again) &&
 	      most == most_again);
 	CHECK(strcmp(first.url, second.url) == 0 && first.timeout_ns == second.timeout_ns);
-	CHECK(!first.body == !second.body);
+	CHECK(!first.body == !second.body && first.grpc == second.grpc);
 	CHECK(!first.body ||
 	      (first.bytes == second.bytes && memcmp(first.body, second.body, first.bytes) == 0));
 }

@@ -395,8 +395,8 @@ static int begin_spans(const struct report_options *o, struct gs_aggregate *view
 		if (!gs_cli_spans_knows(o->outputs[i]))
 			continue;
 		r = gs_cli_spans_open(o->outputs[i], getenv("TRACEPARENT"),
-				      stat(o->path, &st) == 0 && !(st.st_mode & 077), view,
-				      &files->spans[files->n_spans], &err);
+				      o->path && stat(o->path, &st) == 0 && !(st.st_mode & 077),
+				      view, &files->spans[files->n_spans], &err);
 		files->n_spans += r == 0;
 	}
 	if (r < 0)

@@ -62,9 +62,11 @@ static void decode_message(const char *text, size_t bytes, char *out, size_t out
 	for (size_t i = 0; i < bytes && n + 1 < out_bytes; i++) {
 		char c = text[i];
 
-		if (c == '%' && i + 2 < bytes && hex_of(text[i + 1]) >= 0 &&
-		    hex_of(text[i + 2]) >= 0) {
-			c = (char)(hex_of(text[i + 1]) << 4 | hex_of(text[i + 2]));
+		int high = c == '%' && i + 2 < bytes ? hex_of(text[i + 1]) : -1;
+		int low = high >= 0 ? hex_of(text[i + 2]) : -1;
+
+		if (low >= 0) {
+			c = (char)(high * 16 + low);
 			i += 2;
 		}
 		out[n++] = (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;

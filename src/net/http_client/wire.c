@@ -5,22 +5,25 @@
 #include "core/base/mem.h"
 #include "net/http_client/http_client_int.h"
 
-static void put_body(struct gs_wire_out *out, const void *body, size_t bytes)
+enum { BODY_THERE = 1, BODY_GRPC = 2 };
+
+static void put_body(struct gs_wire_out *out, const void *body, size_t bytes, bool grpc)
 {
-	gs_wire_put_u8(out, body != NULL);
+	gs_wire_put_u8(out, (uint8_t)((body ? BODY_THERE : 0) | (grpc ? BODY_GRPC : 0)));
 	gs_wire_put_u32(out, body ? (uint32_t)bytes : 0);
 	if (body)
 		gs_wire_put(out, body, bytes);
 }
 
-static const void *take_body(struct gs_wire_in *in, size_t *ret_bytes)
+static const void *take_body(struct gs_wire_in *in, size_t *ret_bytes, bool *ret_grpc)
 {
-	bool is_there = gs_wire_u8(in);
+	unsigned flags = gs_wire_u8(in);
 	const void *body;
 
 	*ret_bytes = gs_wire_u32(in);
 	body = gs_wire_bytes(in, *ret_bytes);
-	return is_there ? body : NULL;
+	*ret_grpc = flags & BODY_GRPC;
+	return flags & BODY_THERE ? body : NULL;
 }
 
 void http_client_put_http(struct gs_wire_out *out, const struct gs_http_client_http *q,
@@ -29,12 +32,11 @@ void http_client_put_http(struct gs_wire_out *out, const struct gs_http_client_h
 	gs_wire_put_text(out, q->url);
 	gs_wire_put_text(out, q->token);
 	gs_wire_put_text(out, q->type);
-	gs_wire_put_u8(out, q->grpc);
 	for (unsigned i = 0; i < GS_HTTP_CLIENT_HEADERS_MAX; i++)
 		gs_wire_put_text(out, q->header[i]);
 	gs_wire_put_u64(out, q->timeout_ns);
 	gs_wire_put_u64(out, answer_max);
-	put_body(out, q->body, q->bytes);
+	put_body(out, q->body, q->bytes, q->grpc);
 }
 
 bool http_client_take_http(struct gs_wire_in *in, struct gs_http_client_http *ret,
@@ -43,12 +45,11 @@ bool http_client_take_http(struct gs_wire_in *in, struct gs_http_client_http *re
 	*ret = (struct gs_http_client_http){.url = gs_wire_text(in)};
 	ret->token = gs_wire_text(in);
 	ret->type = gs_wire_text(in);
-	ret->grpc = gs_wire_u8(in);
 	for (unsigned i = 0; i < GS_HTTP_CLIENT_HEADERS_MAX; i++)
 		ret->header[i] = gs_wire_text(in);
 	ret->timeout_ns = gs_wire_u64(in);
 	*ret_answer_max = gs_wire_u64(in);
-	ret->body = take_body(in, &ret->bytes);
+	ret->body = take_body(in, &ret->bytes, &ret->grpc);
 	return gs_wire_is_done(in) && ret->url;
 }
 
@@ -61,11 +62,13 @@ void http_client_put_mail(struct gs_wire_out *out, const struct gs_http_client_m
 	gs_wire_put_text(out, m->from);
 	gs_wire_put_text(out, m->recipients);
 	gs_wire_put_u64(out, m->timeout_ns);
-	put_body(out, m->body, m->bytes);
+	put_body(out, m->body, m->bytes, false);
 }
 
 bool http_client_take_mail(struct gs_wire_in *in, struct gs_http_client_mail *ret)
 {
+	bool grpc;
+
 	*ret = (struct gs_http_client_mail){.url = gs_wire_text(in)};
 	ret->use_ssl = (int)gs_wire_u32(in);
 	ret->username = gs_wire_text(in);
@@ -73,7 +76,7 @@ bool http_client_take_mail(struct gs_wire_in *in, struct gs_http_client_mail *re
 	ret->from = gs_wire_text(in);
 	ret->recipients = gs_wire_text(in);
 	ret->timeout_ns = gs_wire_u64(in);
-	ret->body = take_body(in, &ret->bytes);
+	ret->body = take_body(in, &ret->bytes, &grpc);
 	return gs_wire_is_done(in) && ret->url && ret->username && ret->password && ret->from &&
 	       ret->recipients && ret->body;
 }
