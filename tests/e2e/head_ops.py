@@ -101,7 +101,7 @@ def configuration(t):
         ('store:\n  downsample:\n  - {after: 7d, interval: 10s}\n  - {after: 1d, interval: 20s}\n', r':4:13: after must be later'),
         ('store:\n  downsample:\n  - {after: soon, interval: 10s}\n', r':3:13: after takes an age such as'),
         ('store:\n  downsample:\n  - {after: 1d}\n', r':3:13: interval takes 1s to 10m'),
-        ('push:\n  otlp:\n    url: ftp://x\n', r':3:10: url takes an http:// or https:// URL'),
+        ('push:\n  otlp:\n    url: ftp://x\n', r':3:10: url takes an http://, https://, grpc:// or grpcs:// URL'),
         ('push:\n  otlp:\n    spool: /s\n  remote_write:\n    spool: /s\n', r':3:5: push.remote_write uses this directory'),
         ('http:\n  port: 99999\n', r':2:9: port takes 0'),
         ('http:\n  hosts: [a.b, 10.0.0.1]\n', r':2:16: hosts takes host names without ports'),

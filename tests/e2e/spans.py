@@ -144,6 +144,8 @@ def refusals(t):
     nowhere = f'http://127.0.0.1:{harness.free_port()}/v1/traces'
     t.match('not there', rf'{nowhere} has 0 of \d+ spans: ', t.tool('report', recording, '-o', nowhere, status=1).err)
     t.true('the summary is there all the same', run.summary['functions'])
+    run = t.trace('-o', t.path('none.otlp'), command=['true'])
+    t.match('nothing to show', r'none\.otlp has no step, operator or collective: --layer torch,nccl', run.err)
     for wrong in ('http://', 'grpc://host/path', 'ftp://host/x'):
         t.match(wrong, r'--output takes .* or a URL such as http://HOST:4318/v1/traces', t.tool('trace', '-o', wrong, '--', 'true', status=2).err)
 

@@ -216,6 +216,10 @@ int gs_cli_spans_close(struct gs_cli_spans **spans, bool is_quiet)
 	}
 	r = gs_export_spans_end(s->spans);
 	gs_export_spans_stats(s->spans, &made);
+	if (r == 0 && made.n_spans <= 1) /* the command, at most */
+		gs_cli_print_message(
+			"%s has no step, operator or collective: --layer torch,nccl traces operators and collectives",
+			s->path);
 	if (r == 0 && s->push) {
 		r = close_collector(s, &made, is_quiet);
 	} else if (!s->push) {
