@@ -70,8 +70,6 @@ def metrics_http(t):
 
 @case('metrics by gRPC, with a token and TLS; codes that are tried again and that are not', timeout=180)
 def metrics_grpc(t):
-    import grpc
-
     certificates(t)
     key, certificate = (open(t.path(n), 'rb').read() for n in ('server.key', 'server.pem'))
     token = t.path('token')
@@ -79,6 +77,8 @@ def metrics_grpc(t):
         f.write('secret-7\n')
     os.chmod(token, 0o600)
     plain, c = GrpcCollector(t), GrpcCollector(t, (key, certificate))
+    import grpc  # it is there, or the case was skipped
+
     c.fail = [(grpc.StatusCode.UNAVAILABLE, 'not yet')]
     a = Agent(t, config_text(more=push_text(otlp={'url': c.url, 'token_file': token, 'ca_file': t.path('ca.pem')})), what='gpus=4')
     wait_until(lambda: 'hw.energy' in c.latest(), 60, 'metrics by TLS')

@@ -73,6 +73,7 @@ static void serve(struct gs_http_request *q, const struct gs_http_auth *auth)
 		site.n_routes = GS_ARRAY_LEN(routes);
 		site.hosts = &hosts;
 		q->local = i % 2;
+		q->is_cross_origin = i == 3;
 		gs_http_serve(&site, q, &reply, more, sizeof(more));
 		assert(memchr(more, '\0', sizeof(more)));
 		gs_http_reply_fini(&reply);
