@@ -81,6 +81,7 @@ def differs(t):
         check_time(t, after_s, 0, PROMISE_S)
         t.match(mode, rf'mismatch: rank 2 \(process \d+\) {text}', run.err)
         t.equal('once', run.err.count('mismatch: '), 1)
+        t.true(f'{mode}: that a rank is a call behind since is no hang', 'hang: ' not in run.err, run.err)
         t.equal('who', re.search(r'mismatch: rank 2 \(process (\d+)', run.err)[1], pid)
     run, _, _ = run_stuck(t, 'skip', 0)
     t.match('also when the run ends at once', rf'mismatch: rank 2 \(process \d+\) {what["skip"]}', run.err)

@@ -7,61 +7,15 @@
 #include <string.h>
 
 #include "core/base/fmt.h"
-#include "model/trace/func.h"
+#include "core/base/mem.h"
 
 #define N_NAMED 4 /* ranks that a line names */
 
 /* --- ranks that differ --- */
 
-/* What more than half of the ranks that called there called; function 0: nothing is. */
-static struct gs_hang_op op_of_most(const struct gs_hang_rank *ranks, size_t n)
-{
-	size_t n_votes = 0, n_called = 0, lead = 0;
-	struct gs_hang_op op = {0};
-
-	for (size_t i = 0; i < n; i++) {
-		if (!ranks[i].here.function)
-			continue;
-		n_called++;
-		if (lead == 0)
-			op = ranks[i].here;
-		lead += hang_ops_agree(&op, &ranks[i].here) ? 1 : (size_t)-1;
-	}
-	for (size_t i = 0; i < n; i++)
-		n_votes += ranks[i].here.function && hang_ops_agree(&op, &ranks[i].here);
-	return 2 * n_votes > n_called ? op : (struct gs_hang_op){0};
-}
-
 static enum gs_hang_state state_of_missing(const struct member *m)
 {
 	return m->has_ended ? GS_HANG_ENDED : m->has_left ? GS_HANG_LEFT : GS_HANG_MISSING;
-}
-
-/* What most ranks call after the difference; function 0: not known. */
-static struct gs_hang_op next_of_most(const struct gs_hang *h, const struct group *g,
-				      const struct gs_hang_op *most)
-{
-	for (uint32_t i = 0; i < g->n_members; i++) {
-		const struct member *m = &h->members[g->members[i]];
-
-		if (m->at[0].function && hang_ops_agree(&m->at[0], most) && m->at[1].function)
-			return m->at[1];
-	}
-	return (struct gs_hang_op){0};
-}
-
-static enum gs_hang_state state_of_caller(const struct member *m, const struct gs_hang_op *most,
-					  const struct gs_hang_op *next)
-{
-	if (!m->at[0].function)
-		return state_of_missing(m);
-	if (!most->function)
-		return GS_HANG_ODD;
-	if (hang_ops_agree(&m->at[0], most))
-		return GS_HANG_ARRIVED;
-	if (next->function && hang_ops_agree(&m->at[0], next))
-		return GS_HANG_SKIPPED;
-	return m->at[1].function && hang_ops_agree(&m->at[1], most) ? GS_HANG_EXTRA : GS_HANG_ODD;
 }
 
 static struct gs_hang_rank rank_of_member(const struct member *m, uint64_t call)
@@ -94,7 +48,8 @@ static int compare_ranks(const void *a, const void *b)
 	return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static void fill_ranks(const struct gs_hang *h, const struct group *g, struct gs_hang_found *f)
+static void fill_ranks(const struct gs_hang *h, const struct group *g, struct gs_hang_found *f,
+		       struct gs_hang_pair *pairs)
 {
 	struct gs_hang_op next;
 
@@ -103,16 +58,18 @@ static void fill_ranks(const struct gs_hang *h, const struct group *g, struct gs
 
 		f->ranks[i] = rank_of_member(m, f->call);
 		if (f->kind == GS_HANG_DIFFERS)
-			f->ranks[i].here = m->at[0];
+			f->ranks[i].here = m->pair.at[0];
+		pairs[i] = (struct gs_hang_pair){{f->ranks[i].here, m->pair.at[1]}};
 	}
-	f->op = op_of_most(f->ranks, f->n_seen);
-	next = next_of_most(h, g, &f->op);
+	f->op = gs_hang_op_of_most(pairs, f->n_seen, &next);
 	for (uint32_t i = 0; i < g->n_members; i++) {
 		const struct member *m = &h->members[g->members[i]];
 		struct gs_hang_rank *r = &f->ranks[i];
 
-		if (f->kind == GS_HANG_DIFFERS)
-			r->state = state_of_caller(m, &f->op, &next);
+		if (f->kind == GS_HANG_DIFFERS && r->here.function)
+			r->state = gs_hang_state_of_pair(&pairs[i], &f->op, &next);
+		else if (f->kind == GS_HANG_DIFFERS)
+			r->state = state_of_missing(m);
 		else
 			r->state = m->n_calls >= f->call ? GS_HANG_ARRIVED : state_of_missing(m);
 		f->n_odd += r->state != GS_HANG_ARRIVED;
@@ -125,10 +82,11 @@ static void fill_ranks(const struct gs_hang *h, const struct group *g, struct gs
 struct found *hang_add_found(struct gs_hang *h, const struct group *g, enum gs_hang_kind kind,
 			     uint64_t call, uint64_t since_ns, uint64_t now_ns)
 {
+	GS_FREE struct gs_hang_pair *pairs = calloc(g->n_members, sizeof(*pairs));
 	struct found *f = &h->found[h->n_found];
 	struct gs_hang_rank *ranks = NULL;
 
-	if (h->n_found < GS_HANG_MAX_FOUND)
+	if (pairs && h->n_found < GS_HANG_MAX_FOUND)
 		ranks = calloc(g->n_members, sizeof(*ranks));
 	if (!ranks) {
 		h->n_left_out++;
@@ -144,7 +102,7 @@ struct found *hang_add_found(struct gs_hang *h, const struct group *g, enum gs_h
 				   .ranks = ranks,
 				   .n_seen = g->n_members},
 			    .is_due = true};
-	fill_ranks(h, g, &f->it);
+	fill_ranks(h, g, &f->it, pairs);
 	return f;
 }
 
@@ -175,22 +133,6 @@ const char *gs_hang_state_name(enum gs_hang_state state)
 		[GS_HANG_EXTRA] = "extra"};
 
 	return state < GS_HANG_N_STATES && names[state] ? names[state] : "unknown";
-}
-
-const char *gs_hang_op_text(const struct gs_hang_op *op, char out[GS_HANG_TEXT_BYTES])
-{
-	const struct gs_func *f = gs_func_by_id(op->function);
-	unsigned operation = op->aux >> 8 & 0xff, root = op->aux >> 16;
-	int n = snprintf(out, GS_HANG_TEXT_BYTES, "%s of %" PRIu64 " %s", f ? f->name : "no call",
-			 op->count, gs_nccl_dtype_name(op->aux & 0xff));
-
-	/* The sum is what nearly all calls ask for. */
-	if (operation && operation != 0xff)
-		n += snprintf(out + n, GS_HANG_TEXT_BYTES - (size_t)n, " (%s)",
-			      gs_nccl_op_name(operation));
-	if (root != 0xffff)
-		snprintf(out + n, GS_HANG_TEXT_BYTES - (size_t)n, ", root %u", root);
-	return out;
 }
 
 /* "ranks 2, 5, 6 and 3 more": those that are not of the state "arrived". */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/base/vec.h"
 #include "model/trace/func.h"
 
@@ -117,38 +118,6 @@ const struct call *hang_member_call(const struct member *m, uint64_t number)
 	return &m->calls[number & (GS_HANG_KEPT - 1)];
 }
 
-/* ncclBcast is the older form of the same. */
-static uint32_t function_of(const struct gs_hang_op *op)
-{
-	const struct gs_func *f = gs_func_by_id(op->function);
-	uint32_t same;
-
-	if (!f || strcmp(f->name, "ncclBcast") != 0)
-		return op->function;
-	for (same = 1; same < GS_FUNC_FIXED; same++) {
-		f = gs_func_by_id(same);
-		if (f && strcmp(f->name, "ncclBroadcast") == 0)
-			return same;
-	}
-	return op->function;
-}
-
-/* Operations that programs make have numbers that may differ between ranks. */
-static uint32_t operation_of(const struct gs_hang_op *op)
-{
-	const uint32_t n_known = 5; /* nccl.h: ncclNumOps */
-	uint32_t operation = op->aux >> 8 & 0xff;
-
-	return operation < n_known || operation == 0xff ? operation : n_known;
-}
-
-bool hang_ops_agree(const struct gs_hang_op *a, const struct gs_hang_op *b)
-{
-	return (a->function == b->function || function_of(a) == function_of(b)) &&
-	       a->count == b->count && (a->aux & 0xff) == (b->aux & 0xff) &&
-	       a->aux >> 16 == b->aux >> 16 && operation_of(a) == operation_of(b);
-}
-
 /* The first difference: what the ranks have called there so far is kept. */
 static void note_difference(struct gs_hang *h, struct group *g, uint64_t number, uint64_t ns)
 {
@@ -160,7 +129,7 @@ static void note_difference(struct gs_hang *h, struct group *g, uint64_t number,
 		for (unsigned k = 0; k < 2; k++) {
 			const struct call *c = hang_member_call(m, number + k);
 
-			m->at[k] = c ? c->op : (struct gs_hang_op){0};
+			m->pair.at[k] = c ? c->op : (struct gs_hang_op){0};
 		}
 	}
 }
@@ -172,14 +141,14 @@ static void compare_call(struct gs_hang *h, struct group *g, struct member *m,
 
 	if (g->differs_at) {
 		if (number - g->differs_at < 2)
-			m->at[number - g->differs_at] = call->op;
+			m->pair.at[number - g->differs_at] = call->op;
 		return;
 	}
 	if (g->first[place].number < number) {
 		g->first[place].number = number;
 		g->first[place].op = call->op;
 	} else if (g->first[place].number == number &&
-		   !hang_ops_agree(&g->first[place].op, &call->op)) {
+		   !gs_hang_ops_agree(&g->first[place].op, &call->op)) {
 		note_difference(h, g, number, call->start_ns);
 	}
 }
@@ -343,6 +312,24 @@ static bool wait_is_due(const struct gs_hang *h, const struct waiting *w, uint64
 	       (w->hopeless_ns && now_ns >= hopeless_ns + GS_HANG_HOLD_NS);
 }
 
+static bool has_shifted(const struct gs_hang *h, const struct group *g)
+{
+	GS_FREE struct gs_hang_pair *pairs = calloc(g->n_members, sizeof(*pairs));
+
+	for (uint32_t i = 0; pairs && i < g->n_members; i++)
+		pairs[i] = h->members[g->members[i]].pair;
+	return !pairs || gs_hang_has_shifted(pairs, g->n_members);
+}
+
+/* Where ranks called different things, some wait in vain, which is no second finding: soon after it, and for good
+ * where the calls of a rank have other numbers since. That a rank was killed is one. */
+static bool is_consequence(const struct gs_hang *h, const struct group *g, const struct waiting *w)
+{
+	if (!g->differs_at || w->call < g->differs_at || w->crashed_ns)
+		return false;
+	return w->call - g->differs_at < GS_HANG_KEPT || has_shifted(h, g);
+}
+
 static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns, bool is_last)
 {
 	struct waiting w = find_waiting(h, g);
@@ -354,7 +341,8 @@ static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns, boo
 		f->is_due = true;
 		g->waits = 0;
 		g->has_said_crash = !w.any;
-	} else if (!f && !g->has_said_crash && wait_is_due(h, &w, now_ns, is_last)) {
+	} else if (!f && !g->has_said_crash && !is_consequence(h, g, &w) &&
+		   wait_is_due(h, &w, now_ns, is_last)) {
 		f = hang_add_found(h, g, GS_HANG_WAITS, w.call, w.since_ns, now_ns);
 		g->waits = f && w.any ? (uint32_t)(f - h->found) + 1 : 0;
 		g->has_said_crash = !w.any;
@@ -369,7 +357,7 @@ static void check_difference(struct gs_hang *h, struct group *g, uint64_t now_ns
 	if (!g->differs_at || g->has_said_differs)
 		return;
 	for (uint32_t i = 0; i < g->n_members; i++)
-		if (!h->members[g->members[i]].at[0].function)
+		if (!h->members[g->members[i]].pair.at[0].function)
 			wait_ns = h->quiet_ns;
 	if (!is_last && now_ns < g->differs_ns + wait_ns)
 		return;

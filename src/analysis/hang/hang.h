@@ -6,7 +6,8 @@
  * ended; gs_hang_check() says what time it is, and gs_hang_next() hands out what was found. The n-th
  * collective of one rank of a communicator belongs with the n-th of every other. All times are of one
  * clock. Ranks that are not put in (of other nodes) are not waited for. Nothing is guessed: where calls
- * of a rank were lost its communicators are left alone.
+ * of a rank were lost its communicators are left alone. Ranks that wait since some called something else are
+ * part of that finding, and no other one.
  *
  * Ranks that have all made as many calls are idle, however long: that is no hang. Memory is bounded by
  * the limits below and never grows with the number of calls. One thread.
@@ -33,6 +34,11 @@ struct gs_hang_op {
 	uint32_t function; /* id: model/trace/func.h; 0: no call */
 	uint32_t aux;      /* type, operation and root, as of struct gs_event_call */
 	uint64_t count;    /* elements */
+};
+
+/* What one rank called as a collective at which ranks differ, and after it; function 0: nothing yet. */
+struct gs_hang_pair {
+	struct gs_hang_op at[2];
 };
 
 struct gs_hang_call {
@@ -120,6 +126,24 @@ const struct gs_hang_found *gs_hang_next(struct gs_hang *hang);
 
 /* Findings that had no place. */
 uint64_t gs_hang_n_left_out(const struct gs_hang *hang);
+
+/* --- calls of ranks as one collective, wherever they are known from --- */
+
+/* Do all ranks that make both calls as one collective get along? */
+bool gs_hang_ops_agree(const struct gs_hang_op *a, const struct gs_hang_op *b);
+
+/* What more than half of the n ranks that called there called, and what one of these called next; function 0:
+ * nothing is, not known. */
+struct gs_hang_op gs_hang_op_of_most(const struct gs_hang_pair *pairs, size_t n,
+				     struct gs_hang_op *ret_next);
+
+/* Of a rank that called there: GS_HANG_ARRIVED, GS_HANG_ODD, GS_HANG_SKIPPED or GS_HANG_EXTRA. */
+enum gs_hang_state gs_hang_state_of_pair(const struct gs_hang_pair *pair,
+					 const struct gs_hang_op *most,
+					 const struct gs_hang_op *next);
+
+/* Did one rank skip a call or make one too many, so that numbers of ranks no longer belong together? */
+bool gs_hang_has_shifted(const struct gs_hang_pair *pairs, size_t n);
 
 /* "ncclAllReduce of 1,024 float32". Returns out. */
 #define GS_HANG_TEXT_BYTES 320

@@ -20,7 +20,7 @@ struct member {
 	uint64_t n_calls;
 	struct call
 		*calls; /* owned; call number n at n & (GS_HANG_KEPT - 1); NULL until the first */
-	struct gs_hang_op at[2]; /* at the group's difference, and the call after it */
+	struct gs_hang_pair pair; /* at the group's difference */
 };
 
 struct group {
@@ -57,9 +57,6 @@ struct gs_hang {
 	uint32_t n_found;
 	uint64_t n_left_out;
 };
-
-/* Do all ranks that make both calls as one collective get along? */
-bool hang_ops_agree(const struct gs_hang_op *a, const struct gs_hang_op *b);
 
 /* The call of a rank by its number, from 1. NULL: not made yet, or no longer kept. */
 const struct call *hang_member_call(const struct member *member, uint64_t number);

@@ -308,6 +308,56 @@ static void test_skipped(void **state)
 			    "0xabc, ncclAllGather of 512 float32");
 }
 
+/* Who called something else waits, and so do the others: the mismatch is said, once, and no hang. */
+static void test_differs_hangs(void **state)
+{
+	struct run *run = *state;
+	const struct gs_hang_found *f;
+
+	step_all(run, 9);
+	for (uint32_t r = 0; r < RANKS; r++)
+		if (r != 1)
+			call_op(run, r, op_of(run->gather, 512, FLOAT32));
+	call_reduce(run, 1);
+	f = wait_for(run, QUIET);
+	assert_non_null(f);
+	assert_int_equal(f->kind, GS_HANG_DIFFERS);
+	assert_null(wait_for(run, 3 * QUIET));
+	/* These go on, and the odd one does not come. */
+	for (uint32_t r = 0; r < RANKS; r++)
+		if (r != 1)
+			call_op(run, r, op_of(run->gather, 512, FLOAT32));
+	assert_null(wait_for(run, 3 * QUIET));
+	/* Nobody left anything out, and it is long ago: a hang is one again. */
+	call_reduce(run, 1);
+	step_all(run, GS_HANG_KEPT);
+	call_reduce(run, 0);
+	f = wait_for(run, QUIET + SECOND);
+	assert_non_null(f);
+	assert_int_equal(f->kind, GS_HANG_WAITS);
+}
+
+/* One that was left out: at any time later its rank is a call behind, which is no hang; a rank that is killed is one. */
+static void test_skipped_hangs(void **state)
+{
+	struct run *run = *state;
+	const struct gs_hang_found *f;
+
+	for (uint32_t r = 0; r < RANKS; r++)
+		if (r != 1)
+			call_op(run, r, op_of(run->gather, 512, FLOAT32));
+	step_all(run, 3 * GS_HANG_KEPT);
+	f = wait_for(run, 3 * QUIET);
+	assert_non_null(f);
+	assert_int_equal(f->kind, GS_HANG_DIFFERS);
+	assert_null(wait_for(run, 3 * QUIET));
+	gs_hang_end_process(run->h, 1001, SIGKILL, run->now_ns);
+	f = wait_for(run, 3 * SECOND);
+	assert_non_null(f);
+	assert_int_equal(f->kind, GS_HANG_WAITS);
+	assert_int_equal(f->ranks[0].end_signal, SIGKILL);
+}
+
 static void test_differs(void **state)
 {
 	struct run *run = *state;
@@ -412,11 +462,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, run_begin, run_end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_missing_rank), TEST(test_slow_and_idle),  TEST(test_far_behind),
-		TEST(test_call_inside),  TEST(test_dead_rank),      TEST(test_all_end),
-		TEST(test_given_up),     TEST(test_skipped),        TEST(test_differs),
-		TEST(test_two_ranks),    TEST(test_lost_calls),     TEST(test_other_node),
-		TEST(test_limits),       TEST(test_all_end_of_one), TEST(test_waiter_crashes),
+		TEST(test_missing_rank),   TEST(test_slow_and_idle),  TEST(test_far_behind),
+		TEST(test_call_inside),    TEST(test_dead_rank),      TEST(test_all_end),
+		TEST(test_given_up),       TEST(test_skipped),        TEST(test_differs),
+		TEST(test_differs_hangs),  TEST(test_skipped_hangs),  TEST(test_two_ranks),
+		TEST(test_lost_calls),     TEST(test_other_node),     TEST(test_limits),
+		TEST(test_all_end_of_one), TEST(test_waiter_crashes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
