@@ -27,6 +27,7 @@
 #include <zstd.h>
 
 #include "core/base/clock.h"
+#include "core/base/map.h"
 #include "core/base/mem.h"
 #include "gpuscope.pb-c.h"
 #include "model/nccl/rank.h"
@@ -131,13 +132,15 @@ static void measure(struct node *n, uint64_t seq, int64_t wall_ns)
 static int put_ranks(const struct node *n, uint64_t seq, int64_t wall_ns)
 {
 	const uint64_t boot_ns = 1000 * SECOND_NS;
+	const uint32_t all_reduce_hash = (uint32_t)gs_hash_bytes("ncclAllReduce", 13);
 	static int64_t first_wall_ns;
 
 	/* One clock, though nodes deliver at different times of a second. */
 	if (!first_wall_ns)
 		first_wall_ns = wall_ns;
 	for (unsigned i = 0; i < b.n_gpus; i++) {
-		struct gs_rec_rank *r = gs_record_put(&b.records, GS_REC_RANK, sizeof(*r), 0);
+		struct gs_rec_rank *r =
+			gs_record_put(&b.records, GS_REC_RANK, sizeof(*r), sizeof(r->listed[0]));
 		unsigned rank = (n->number - b.first) * b.n_gpus + i;
 		uint64_t late_ns = rank == 3 ? SECOND_NS / 10 : 0;
 
@@ -150,6 +153,9 @@ static int put_ranks(const struct node *n, uint64_t seq, int64_t wall_ns)
 		r->time_ns = boot_ns + (seq + 1) * SECOND_NS;
 		r->wall_minus_boot_ns = first_wall_ns - (int64_t)boot_ns;
 		r->calls = r->mark = seq;
+		r->n_listed = 1;
+		r->listed[0] = (struct gs_rank_call){
+			.count = 1024, .aux = 7 | 0xffffu << 16, .function_hash = all_reduce_hash};
 		r->last_ns = r->mark_ns = boot_ns + seq * SECOND_NS + late_ns;
 		r->arrivals_ns = seq * (boot_ns + late_ns) + seq * (seq + 1) / 2 * SECOND_NS;
 		snprintf(r->last_name, sizeof(r->last_name), "ncclAllReduce");

@@ -33,8 +33,12 @@ def train(rank):
             at += 14 if rank == 2 else 0
         if mode == 'hang' and step > 10:
             at += 15
+        if mode == 'skip' and step == 10 and rank == 2:
+            continue
         time.sleep(max(0, at - time.clock_gettime(time.CLOCK_BOOTTIME)))
-        nccl.ncclAllReduce(ctypes.c_void_p(4096), ctypes.c_void_p(4096), ctypes.c_size_t(8), 7, 0, comm, None)
+        nccl.ncclAllReduce(ctypes.c_void_p(4096), ctypes.c_void_p(4096), ctypes.c_size_t(8 + step % 4), 7, 0, comm, None)
+    if mode == 'skip':
+        time.sleep(9)
 
 for rank in map(int, sys.argv[7:]):
     if os.fork() == 0:
@@ -132,6 +136,22 @@ def hang(t):
     t.equal('alone', [(r['rank'], r['state'], r['collectives'], r['last']) for r in d['about']], [(2, 'missing', 10, 'ncclAllReduce')])
     job.finish()
     wait_until(lambda: all(x['end'] for x in findings(t, head)), 60, 'its end')
+    head.stop()
+
+
+@case('a rank of another node that leaves a collective out is named, and that it is a call behind since is no hang', timeout=240)
+def mismatch(t):
+    head = Head(t)
+    job = Job(t, head, 'skip', 14)
+    f = wait_finding(t, head, True)[0]
+    t.equal('who', [f['kind'], f['rank'], f['ranks']], ['mismatch', 2, N_RANKS])
+    d = f['details']
+    t.equal('what', [d[k] for k in ('collective', 'last_collective', 'function', 'count', 'type')], [11, 11, 'ncclAllReduce', 10, 'float32'])
+    t.equal('alone', [(r['rank'], r['state'], r['function'], r['count']) for r in d['about']], [(2, 'skipped', 'ncclAllReduce', 11)])
+    t.match('in words', rf'rank 2 of {N_RANKS} \(\S+, pid \d+\) skipped collective 11, ncclAllReduce of 10 float32', f['text'])
+    job.finish()
+    wait_until(lambda: all(x['end'] for x in findings(t, head)), 60, 'its end')
+    t.equal('once', [x['kind'] for x in findings(t, head)], ['mismatch'])
     head.stop()
 
 

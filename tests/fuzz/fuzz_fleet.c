@@ -11,12 +11,18 @@
 
 #define SECOND 1000000000ll
 
+struct input {
+	uint8_t about;
+	uint8_t record[sizeof(struct gs_rec_rank) + 4 * sizeof(struct gs_rank_call)];
+};
+
 static void check_finding(const struct gs_fleet_finding *f)
 {
 	char text[GS_FLEET_TEXT_BYTES];
 
 	assert(f->number && *gs_fleet_kind_name(f->kind));
-	assert(f->n_about <= GS_FLEET_MAX_LISTED || f->kind == GS_FLEET_HANG);
+	assert(f->n_about <= GS_FLEET_MAX_LISTED || f->kind != GS_FLEET_LATE);
+	assert(f->call <= f->last_call || f->kind != GS_FLEET_DIFFERS);
 	assert(memchr(f->job, '\0', sizeof(f->job)));
 	assert(memchr(f->last_name, '\0', sizeof(f->last_name)));
 	for (uint32_t i = 0; i < f->n_about && i < GS_FLEET_MAX_LISTED; i++)
@@ -35,17 +41,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	const struct gs_fleet_finding *f;
 	struct gs_fleet_counts counts;
 
-	for (; fleet && bytes > sizeof(struct gs_rec_rank);
-	     data += 1 + sizeof(struct gs_rec_rank), bytes -= 1 + sizeof(struct gs_rec_rank)) {
+	for (; fleet && bytes >= sizeof(struct input);
+	     data += sizeof(struct input), bytes -= sizeof(struct input)) {
 		struct gs_fleet_source source = {.node = 1 + (*data & 3),
 						 .name = names[*data & 3],
 						 .offset_ns = *data >> 3,
 						 .error_ns = *data & 7};
-		struct gs_rec_rank record;
+		_Alignas(8) uint8_t record[sizeof(((struct input *)0)->record)];
 
-		memcpy(&record, data + 1, sizeof(record));
-		record.head.bytes = sizeof(record);
-		(void)gs_fleet_take(fleet, &source, &record, now_ns);
+		memcpy(record, data + 1, sizeof(record));
+		((struct gs_record *)record)->bytes = sizeof(record);
+		(void)gs_fleet_take(fleet, &source, (const void *)record, now_ns);
 		if (!(*data & 0x80))
 			continue;
 		now_ns += SECOND;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/base/vec.h"
 
 #define RANKS_MAX (1 << 20)          /* of a communicator that is believed */
@@ -18,6 +19,7 @@ struct gs_fleet *gs_fleet_new(void)
 	if (f) {
 		f->by_rank = GS_MAP_INIT(GS_FLEET_MAX_RANKS);
 		f->by_comm = GS_MAP_INIT(GS_FLEET_MAX_COMMS);
+		fleet_learn_functions(f);
 	}
 	return f;
 }
@@ -28,8 +30,12 @@ void gs_fleet_free(struct gs_fleet **fleet)
 
 	if (!f)
 		return;
-	for (uint32_t i = 0; i < f->n_comms; i++)
+	for (uint32_t i = 0; i < f->n_comms; i++) {
 		free(f->comms[i].ranks);
+		free(f->comms[i].first);
+	}
+	for (uint32_t i = 0; i < f->n_ranks; i++)
+		free(f->ranks[i].ops);
 	free(f->comms);
 	free(f->ranks);
 	free(f->scratch);
@@ -183,15 +189,32 @@ static void remove_rank(struct gs_fleet *f, struct comm *c, uint32_t index)
 	struct rank *r = &f->ranks[c->ranks[index]];
 
 	gs_map_del(&f->by_rank, key_of(c->id, c->n_ranks, r->rank));
+	free(r->ops);
 	*r = (struct rank){0};
 	f->n_used_ranks--;
 	c->ranks[index] = c->ranks[--c->n];
+}
+
+void fleet_forget_calls(struct gs_fleet *f, struct comm *c, int64_t now_ns)
+{
+	fleet_end_finding(f, &c->differs_find, now_ns);
+	gs_free_p(&c->first);
+	c->differs_from = c->differs_to = 0;
+	c->has_said_differs = false;
+	for (uint32_t i = 0; i < c->n; i++) {
+		struct rank *r = &f->ranks[c->ranks[i]];
+
+		r->pair = (struct gs_hang_pair){0};
+		r->is_odd = false;
+		r->ops_from = r->ops_to = 0;
+	}
 }
 
 static void remove_comm(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 {
 	while (c->n)
 		remove_rank(f, c, c->n - 1);
+	fleet_forget_calls(f, c, now_ns);
 	fleet_end_finding(f, &c->late_find, now_ns);
 	fleet_end_finding(f, &c->hang_find, now_ns);
 	gs_map_del(&f->by_comm, key_of(c->id, c->n_ranks, -1));
@@ -222,6 +245,8 @@ static bool is_record_valid(const struct gs_fleet_source *source, const struct g
 	return r->id_hash && r->n_ranks >= 2 && r->n_ranks <= RANKS_MAX && r->rank >= 0 &&
 	       r->rank < r->n_ranks && r->time_ns < (uint64_t)TIME_MAX &&
 	       is_time(r->wall_minus_boot_ns) && is_time(source->offset_ns) &&
+	       r->n_listed <= GS_RANK_CALLS && r->n_listed <= r->calls &&
+	       r->n_listed <= (r->head.bytes - sizeof(*r)) / sizeof(r->listed[0]) &&
 	       r->last_ns <= r->time_ns && r->mark_ns <= r->time_ns && r->mark <= r->calls &&
 	       is_text(r->last_name, sizeof(r->last_name)) && is_text(r->job, sizeof(r->job));
 }
@@ -236,18 +261,21 @@ static void take_mark(struct rank *to, const struct gs_rec_rank *r, int64_t shif
 						 .arrivals_ns = r->arrivals_ns,
 						 .inside_ns = r->inside_ns,
 						 .at_ns = r->mark_ns,
+						 .calls_hash = r->calls_hash,
 						 .shift_ns = shift_ns};
 }
 
 /* Another process has the place now: what is known of others of its communicator that ended is of an earlier
  * run. */
-static void begin_again(struct gs_fleet *f, struct rank *rank)
+static void begin_again(struct gs_fleet *f, struct rank *rank, int64_t now_ns)
 {
 	struct comm *c = &f->comms[rank->comm - 1];
 
 	for (uint32_t i = c->n; i-- > 0;)
 		if (&f->ranks[c->ranks[i]] != rank && rank_is_over(&f->ranks[c->ranks[i]]))
 			remove_rank(f, c, i);
+	fleet_forget_calls(f, c, now_ns);
+	free(rank->ops);
 	*rank = (struct rank){.comm = rank->comm, .rank = rank->rank};
 	c->compared = 0;
 }
@@ -276,7 +304,7 @@ int gs_fleet_take(struct gs_fleet *f, const struct gs_fleet_source *source,
 		return -EEXIST;
 	}
 	if (rank->node && (rank->node != source->node || rank->pid != r->pid))
-		begin_again(f, rank);
+		begin_again(f, rank, now_ns);
 	else if (rank->node && as_of_ns < rank->as_of_ns)
 		return 0; /* it was overtaken */
 	rank->node = source->node;
@@ -290,6 +318,7 @@ int gs_fleet_take(struct gs_fleet *f, const struct gs_fleet_source *source,
 	memcpy(rank->last_name, r->last_name, sizeof(rank->last_name));
 	memcpy(rank->job, r->job, sizeof(rank->job));
 	take_mark(rank, r, shift_ns);
+	fleet_take_calls(f, rank, r, now_ns);
 	return 0;
 }
 
@@ -332,9 +361,11 @@ void gs_fleet_tick(struct gs_fleet *f, int64_t now_ns)
 		if (has_lost(f, c)) {
 			fleet_end_finding(f, &c->late_find, now_ns);
 			fleet_end_finding(f, &c->hang_find, now_ns);
+			fleet_forget_calls(f, c, now_ns);
 			continue;
 		}
 		fleet_compare_ranks(f, c, now_ns);
+		fleet_seek_mismatch(f, c, now_ns);
 		fleet_seek_hang(f, c, now_ns);
 	}
 }

@@ -1,7 +1,8 @@
 /*
  * The head's half: ranks of jobs over many nodes, compared by what each adds up to (RANK records,
- * model/nccl/rank.h). Found are a rank that arrives late at collectives, again and again, and
- * ranks that wait for others that do not arrive, whichever node they are on.
+ * model/nccl/rank.h). Found are a rank that arrives late at collectives, again and again,
+ * ranks that wait for others that do not arrive, and ranks that called something else than the others as
+ * the same collective, whichever node they are on. What a mismatch leads to is no finding of its own.
  *
  * In come records of nodes, as checked bytes; gs_fleet_tick() says what time it is, and
  * gs_fleet_next() hands out what has begun, changed or ended. Ranks of one communicator are those of one
@@ -20,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/hang/hang.h"
 #include "model/nccl/rank.h"
 
 #define GS_FLEET_MAX_RANKS    16384 /* of all communicators; more are counted */
@@ -49,8 +51,9 @@ struct gs_fleet_source {   /* of whom a record came */
 };
 
 enum gs_fleet_kind {
-	GS_FLEET_LATE = 1, /* a rank arrives late at collectives */
-	GS_FLEET_HANG = 2, /* ranks wait for others */
+	GS_FLEET_LATE = 1,    /* a rank arrives late at collectives */
+	GS_FLEET_HANG = 2,    /* ranks wait for others */
+	GS_FLEET_DIFFERS = 3, /* ranks made different calls as the same collective */
 };
 
 enum gs_fleet_state {
@@ -58,13 +61,18 @@ enum gs_fleet_state {
 	GS_FLEET_ENDED = 2,   /* its process ended */
 	GS_FLEET_LEFT = 3,    /* it gave the communicator up */
 	GS_FLEET_SILENT = 4,  /* its node sends nothing */
+	/* Of a mismatch, as in analysis/hang: */
+	GS_FLEET_ODD = 5,     /* it made another call than most */
+	GS_FLEET_SKIPPED = 6, /* likewise, and it is the one that most make next */
+	GS_FLEET_EXTRA = 7,   /* likewise, and the one that most make here it makes next */
 };
 
-struct gs_fleet_rank {                      /* as a finding lists it */
-	int32_t rank;                       /* in the communicator, from 0 */
-	uint32_t pid;                       /* on its node */
-	enum gs_fleet_state state;          /* of a hang; else 0 */
-	uint64_t calls;                     /* so far */
+struct gs_fleet_rank {             /* as a finding lists it */
+	int32_t rank;              /* in the communicator, from 0 */
+	uint32_t pid;              /* on its node */
+	enum gs_fleet_state state; /* of a hang or a mismatch; else 0 */
+	uint64_t calls;            /* so far */
+	struct gs_hang_op here; /* of a mismatch, its call there; function 0: none, or not known */
 	char node[GS_FLEET_NAME_BYTES];     /* its name */
 	char last_name[GS_RANK_NAME_BYTES]; /* the function of its last collective; "" none */
 };
@@ -88,11 +96,18 @@ struct gs_fleet_finding {
 	double inside_ratio, others_inside_ratio;
 	uint64_t n_late, n_compared; /* comparisons since it began */
 
+	/* Of a hang and of a mismatch. */
+	uint64_t call; /* which collective, from 1 */
+
 	/* Of a hang. */
 	uint32_t n_waiting; /* ranks that wait */
-	uint64_t call;      /* in which collective, from 1 */
 	char last_name
 		[GS_RANK_NAME_BYTES]; /* the function that was called last by one that waits */
+
+	/* Of a mismatch. */
+	uint64_t last_call;   /* it is among these; the same as call: which one is known */
+	struct gs_hang_op op; /* what most ranks called; function 0: nothing is, or not known */
+	bool has_majority; /* n_about are those that are not like most; else all that were seen */
 };
 
 struct gs_fleet *gs_fleet_new(void); /* NULL: no memory */
@@ -123,7 +138,8 @@ void gs_fleet_counts(const struct gs_fleet *fleet, struct gs_fleet_counts *ret_c
 /* One line: "rank 3 of 8 (node b) arrives last at collectives: ...". Returns out. */
 const char *gs_fleet_text(const struct gs_fleet_finding *finding, char out[GS_FLEET_TEXT_BYTES]);
 
-/* "late_rank", "hang"; "missing", "ended", "left", "silent": words of data. "" of none. */
+/* "late_rank", "hang", "mismatch"; "missing", "ended", "left", "silent", "differs", "skipped", "extra": words of
+ * data. "" of none. */
 const char *gs_fleet_kind_name(enum gs_fleet_kind kind);
 const char *gs_fleet_state_name(enum gs_fleet_state state);
 

@@ -5,10 +5,11 @@
 #include "analysis/fleet/fleet.h"
 #include "core/base/map.h"
 
-#define MARKS 16 /* newest ones of a rank */
+#define MARKS         16 /* newest ones of a rank */
+#define FUNCTIONS_MAX 32
 
 struct mark {
-	uint64_t number, arrivals_ns, inside_ns, at_ns;
+	uint64_t number, arrivals_ns, inside_ns, at_ns, calls_hash;
 	int64_t shift_ns; /* head's clock less the rank's, of mark and arrivals */
 };
 
@@ -22,6 +23,10 @@ struct rank {
 	uint64_t calls;
 	struct mark marks[MARKS]; /* by number, rising */
 	uint32_t n_marks;
+	struct gs_hang_op *ops;    /* owned; call number n at n & (GS_RANK_CALLS - 1); NULL: none */
+	uint64_t ops_from, ops_to; /* of these are known */
+	struct gs_hang_pair pair;  /* at the difference of its communicator */
+	bool is_odd;               /* its sums of what was called are not those of most */
 	char name[GS_FLEET_NAME_BYTES], last_name[GS_RANK_NAME_BYTES], job[GS_RANK_JOB_BYTES];
 };
 
@@ -38,7 +43,15 @@ struct comm {
 	int64_t late_since_ns;
 	uint64_t n_times;   /* comparisons since late_since_ns */
 	uint32_t late_find; /* places of findings that hold, and 1; 0 none */
-	uint32_t hang_find;
+	uint32_t hang_find, differs_find;
+	struct {
+		uint64_t number; /* of the call */
+		struct gs_hang_op op;
+	} * first; /* owned; what the first rank called, GS_RANK_CALLS of them by number; NULL: none yet */
+	/* Calls from..to, among which the first is that ranks made differently; 0 none. Found when. */
+	uint64_t differs_from, differs_to;
+	int64_t differs_ns;
+	bool has_said_differs;
 };
 
 struct slot {
@@ -56,6 +69,10 @@ struct gs_fleet {
 	uint64_t n_numbers, n_left_out;
 	double *scratch; /* owned; n_scratch values */
 	uint32_t n_scratch;
+	struct {
+		uint32_t hash, function;
+	} functions[FUNCTIONS_MAX]; /* collectives that this version knows */
+	uint32_t n_functions;
 };
 
 /* Is nothing more expected of it? */
@@ -81,7 +98,37 @@ void fleet_end_finding(struct gs_fleet *fleet, uint32_t *place, int64_t end_ns);
 void fleet_list_rank(struct gs_fleet_finding *finding, const struct rank *rank,
 		     enum gs_fleet_state state);
 
+/* Forget what ranks have called, and end what was found in it. */
+void fleet_forget_calls(struct gs_fleet *fleet, struct comm *comm, int64_t now_ns);
+
+/* --- differ.c --- */
+
+/* Of the function's name; 0: there is none. */
+uint32_t fleet_function_hash(uint32_t function);
+
+void fleet_learn_functions(struct gs_fleet *fleet);
+
+/* Those that the record lists, of which it has been checked. */
+void fleet_take_calls(struct gs_fleet *fleet, struct rank *rank, const struct gs_rec_rank *record,
+		      int64_t now_ns);
+
+/* Between two marks that all have. */
+void fleet_compare_calls(struct gs_fleet *fleet, struct comm *comm, uint64_t from, uint64_t to,
+			 int64_t now_ns);
+
+/* Hand out what has waited for long enough for ranks that come later. */
+void fleet_seek_mismatch(struct gs_fleet *fleet, struct comm *comm, int64_t now_ns);
+
+/* Does what happens at this collective come of a mismatch before it? */
+bool fleet_is_consequence(const struct gs_fleet *fleet, const struct comm *comm, uint64_t call);
+
 /* --- late.c, hang.c --- */
+
+/* The mark of that number. NULL: it is not kept. */
+const struct mark *fleet_find_mark(const struct rank *rank, uint64_t number);
+
+/* Why it makes no call. */
+enum gs_fleet_state fleet_state_of_rank(const struct rank *rank, int64_t now_ns);
 
 void fleet_compare_ranks(struct gs_fleet *fleet, struct comm *comm, int64_t now_ns);
 void fleet_seek_hang(struct gs_fleet *fleet, struct comm *comm, int64_t now_ns);

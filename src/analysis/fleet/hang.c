@@ -40,7 +40,7 @@ static struct look sample_ranks(const struct gs_fleet *f, const struct comm *c, 
 	return l;
 }
 
-static enum gs_fleet_state state_of(const struct rank *r, int64_t now_ns)
+enum gs_fleet_state fleet_state_of_rank(const struct rank *r, int64_t now_ns)
 {
 	return r->flags & GS_RANK_ENDED  ? GS_FLEET_ENDED
 	       : r->flags & GS_RANK_LEFT ? GS_FLEET_LEFT
@@ -72,7 +72,7 @@ static void fill_finding(const struct gs_fleet *f, const struct comm *c, const s
 		const struct rank *r = &f->ranks[c->ranks[i]];
 
 		if (r->calls == l->least)
-			fleet_list_rank(finding, r, state_of(r, now_ns));
+			fleet_list_rank(finding, r, fleet_state_of_rank(r, now_ns));
 		else
 			finding->n_waiting += !rank_is_over(r);
 	}
@@ -83,7 +83,7 @@ void fleet_seek_hang(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 	struct look l = sample_ranks(f, c, now_ns);
 	struct gs_fleet_finding *finding, before;
 
-	if (!l.ahead || l.ahead->calls == l.least ||
+	if (!l.ahead || l.ahead->calls == l.least || fleet_is_consequence(f, c, l.least + 1) ||
 	    l.as_of_ns - l.newest_ns < (int64_t)GS_FLEET_HANG_NS) {
 		fleet_end_finding(f, &c->hang_find, now_ns);
 		return;

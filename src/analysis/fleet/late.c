@@ -20,7 +20,7 @@ struct stretch {
 	double inside_ns, ns; /* time in them, and all time */
 };
 
-static const struct mark *find_mark(const struct rank *r, uint64_t number)
+const struct mark *fleet_find_mark(const struct rank *r, uint64_t number)
 {
 	for (uint32_t i = r->n_marks; i-- > 0 && r->marks[i].number >= number;)
 		if (r->marks[i].number == number)
@@ -39,7 +39,7 @@ static bool all_have(const struct gs_fleet *f, const struct comm *c, uint64_t nu
 	for (uint32_t i = 0; i < c->n; i++) {
 		const struct rank *r = &f->ranks[c->ranks[i]];
 
-		if (is_compared(r) && !find_mark(r, number))
+		if (is_compared(r) && !fleet_find_mark(r, number))
 			return false;
 	}
 	return true;
@@ -75,7 +75,7 @@ static bool find_marks(const struct gs_fleet *f, const struct comm *c, uint64_t 
 
 static struct stretch stretch_of(struct rank *r, uint64_t from, uint64_t to)
 {
-	const struct mark *a = find_mark(r, from), *b = find_mark(r, to);
+	const struct mark *a = fleet_find_mark(r, from), *b = fleet_find_mark(r, to);
 	struct stretch s = {.rank = r, .n = to - from};
 
 	/* All between by the newest estimate of the clock: it is the better one. */
@@ -206,7 +206,16 @@ void fleet_compare_ranks(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 	uint64_t from, to;
 	struct verdict v;
 
-	if (!find_marks(f, c, &from, &to) || !judge_ranks(f, c, from, to, &v))
+	if (!find_marks(f, c, &from, &to))
+		return;
+	fleet_compare_calls(f, c, from, to, now_ns);
+	if (fleet_is_consequence(f, c, to)) {
+		fleet_end_finding(f, &c->late_find, now_ns);
+		c->late_rank = -1;
+		c->compared = to;
+		return;
+	}
+	if (!judge_ranks(f, c, from, to, &v))
 		return;
 	c->compared = to;
 	if (c->late_find) {

@@ -1,11 +1,13 @@
 /* Sums of ranks, and the roundest number among the calls since the last record as their mark. */
 #include "analysis/fleet/sums.h"
+#include "analysis/fleet/fleet_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/vec.h"
+#include "core/base/map.h"
 #include "model/trace/func.h"
 #include "model/nccl/rank.h"
 
@@ -15,9 +17,12 @@ struct sum {
 	uint32_t pid, flags; /* enum gs_rank_flag */
 	uint32_t function;   /* of the last call */
 	bool is_over;        /* its last record was made */
-	uint64_t calls, last_ns, arrivals_ns, inside_ns;
+	uint64_t calls, last_ns, arrivals_ns, inside_ns, calls_hash;
+	uint64_t n_put; /* calls up to the last record */
+	struct gs_rank_call
+		*newest; /* owned; call number n at n & (GS_RANK_CALLS - 1); NULL: none yet */
 	/* As of mark; taken since the last record when has_mark. */
-	uint64_t mark, mark_ns, mark_arrivals_ns, mark_inside_ns;
+	uint64_t mark, mark_ns, mark_arrivals_ns, mark_inside_ns, mark_calls_hash;
 	bool has_mark;
 	char job[GS_RANK_JOB_BYTES];
 };
@@ -37,6 +42,8 @@ void gs_fleet_sums_free(struct gs_fleet_sums **sums)
 {
 	if (!*sums)
 		return;
+	for (uint32_t i = 0; i < (*sums)->n_sums; i++)
+		free((*sums)->sums[i].newest);
 	free((*sums)->sums);
 	free(*sums);
 	*sums = NULL;
@@ -75,21 +82,40 @@ static void take_mark(struct sum *s)
 	s->mark_ns = s->last_ns;
 	s->mark_arrivals_ns = s->arrivals_ns;
 	s->mark_inside_ns = s->inside_ns;
+	s->mark_calls_hash = s->calls_hash;
 }
 
-void gs_fleet_sums_take_call(struct gs_fleet_sums *f, uint32_t member, uint32_t function,
-			     uint64_t start_ns, uint64_t dur_ns, bool is_inside)
+/* Without memory it is not listed. */
+static void keep_call(struct sum *s, const struct gs_hang_op *op)
+{
+	const struct gs_hang_op normal = gs_hang_op_normal(op);
+	struct gs_rank_call call = {.count = normal.count,
+				    .aux = normal.aux,
+				    .function_hash = fleet_function_hash(normal.function)};
+	const uint64_t what[3] = {s->calls, call.count,
+				  (uint64_t)call.function_hash << 32 | call.aux};
+
+	s->calls_hash += gs_hash_bytes(what, sizeof(what));
+	if (!s->newest)
+		s->newest = calloc(GS_RANK_CALLS, sizeof(*s->newest));
+	if (s->newest)
+		s->newest[s->calls & (GS_RANK_CALLS - 1)] = call;
+}
+
+void gs_fleet_sums_take_call(struct gs_fleet_sums *f, uint32_t member,
+			     const struct gs_hang_call *call, uint64_t dur_ns, bool is_inside)
 {
 	struct sum *s = find_sum(f, member);
-	bool is_known = s && s->calls && s->last_ns == start_ns;
+	bool is_known = s && s->calls && s->last_ns == call->start_ns;
 
 	if (!s || s->is_over)
 		return;
 	if (!is_known) {
 		s->calls++;
-		s->last_ns = start_ns;
-		s->arrivals_ns += start_ns;
-		s->function = function;
+		s->last_ns = call->start_ns;
+		s->arrivals_ns += call->start_ns;
+		s->function = call->op.function;
+		keep_call(s, &call->op);
 		take_mark(s);
 	}
 	/* One that came before as not returned is counted when it has. */
@@ -145,10 +171,17 @@ static void put_sum(struct sum *s, uint64_t now_ns, int64_t wall_minus_boot_ns, 
 		    struct gs_buf *out)
 {
 	const struct gs_func *func = s->calls ? gs_func_by_id(s->function) : NULL;
-	struct gs_rec_rank *r = gs_record_put(out, GS_REC_RANK, sizeof(*r), 0);
+	uint64_t n_new = s->newest ? s->calls - s->n_put : 0;
+	uint32_t n_listed = n_new < GS_RANK_CALLS ? (uint32_t)n_new : GS_RANK_CALLS;
+	struct gs_rec_rank *r =
+		gs_record_put(out, GS_REC_RANK, sizeof(*r), n_listed * sizeof(r->listed[0]));
 
 	if (!r)
 		return;
+	for (uint32_t i = 0; i < n_listed; i++)
+		r->listed[i] = s->newest[(s->calls - n_listed + 1 + i) & (GS_RANK_CALLS - 1)];
+	r->n_listed = n_listed;
+	s->n_put = s->calls;
 	r->head.flags = s->flags | (is_last ? GS_RANK_UNTRACED : 0);
 	r->id_hash = s->id;
 	r->rank = s->rank;
@@ -162,6 +195,7 @@ static void put_sum(struct sum *s, uint64_t now_ns, int64_t wall_minus_boot_ns, 
 	r->mark_ns = s->mark_ns;
 	r->arrivals_ns = s->mark_arrivals_ns;
 	r->inside_ns = s->mark_inside_ns;
+	r->calls_hash = s->mark_calls_hash;
 	snprintf(r->last_name, sizeof(r->last_name), "%s", func ? func->name : "");
 	memcpy(r->job, s->job, sizeof(r->job));
 	s->has_mark = false;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analysis/hang/hang.h"
 #include "core/base/buf.h"
 
 #define GS_FLEET_MAX_MEMBERS 4096 /* more are left out */
@@ -33,10 +34,10 @@ void gs_fleet_sums_set_member(struct gs_fleet_sums *sums, uint32_t member, uint3
 /* Is this member known already? */
 bool gs_fleet_sums_has_member(const struct gs_fleet_sums *sums, uint32_t member);
 
-/* It called a collective; function: id, model/trace/func.h. The same call may come again, first as one that
- * has not returned (dur_ns is not read then). */
-void gs_fleet_sums_take_call(struct gs_fleet_sums *sums, uint32_t member, uint32_t function,
-			     uint64_t start_ns, uint64_t dur_ns, bool is_inside);
+/* It called a collective. The same call may come again, first as one that has not returned (dur_ns is not read
+ * then). */
+void gs_fleet_sums_take_call(struct gs_fleet_sums *sums, uint32_t member,
+			     const struct gs_hang_call *call, uint64_t dur_ns, bool is_inside);
 
 /* It gave the communicator up; its process ended; calls of a process (0: of any) were lost. */
 void gs_fleet_sums_end_member(struct gs_fleet_sums *sums, uint32_t member);

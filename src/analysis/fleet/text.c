@@ -11,6 +11,8 @@ const char *gs_fleet_kind_name(enum gs_fleet_kind kind)
 		return "late_rank";
 	case GS_FLEET_HANG:
 		return "hang";
+	case GS_FLEET_DIFFERS:
+		return "mismatch";
 	}
 	return "";
 }
@@ -26,6 +28,12 @@ const char *gs_fleet_state_name(enum gs_fleet_state state)
 		return "left";
 	case GS_FLEET_SILENT:
 		return "silent";
+	case GS_FLEET_ODD:
+		return "differs";
+	case GS_FLEET_SKIPPED:
+		return "skipped";
+	case GS_FLEET_EXTRA:
+		return "extra";
 	}
 	return "";
 }
@@ -73,6 +81,51 @@ static void put_hang(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BY
 		 f->last_name, r->rank, r->node, r->pid, others, text_of_state(r->state), last);
 }
 
+/* "rank 3 of 4 (b, pid 103) and 2 others". */
+static void put_who(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BYTES])
+{
+	const struct gs_fleet_rank *r = &f->about[0];
+	int n = snprintf(out, GS_FLEET_TEXT_BYTES, "rank %d of %d (%s, pid %u)", r->rank,
+			 f->n_ranks, r->node, r->pid);
+
+	if (f->n_about > 1)
+		snprintf(out + n, GS_FLEET_TEXT_BYTES - (size_t)n, " and %u other%s",
+			 f->n_about - 1, f->n_about > 2 ? "s" : "");
+}
+
+static void put_mismatch(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BYTES])
+{
+	char who[GS_FLEET_TEXT_BYTES], op[GS_HANG_TEXT_BYTES], other[GS_HANG_TEXT_BYTES];
+	const struct gs_fleet_rank *r = &f->about[0];
+	unsigned long long call = f->call, last = f->last_call;
+
+	put_who(f, who);
+	gs_hang_op_text(&f->op, op);
+	if (call != last && f->has_majority)
+		snprintf(out, GS_FLEET_TEXT_BYTES,
+			 "%.120s made other calls than the others among collectives %llu to %llu",
+			 who, call, last);
+	else if (call != last)
+		snprintf(out, GS_FLEET_TEXT_BYTES,
+			 "the %d ranks make different calls among collectives %llu to %llu",
+			 f->n_ranks, call, last);
+	else if (!f->has_majority)
+		snprintf(out, GS_FLEET_TEXT_BYTES,
+			 "the %d ranks make different calls as collective %llu: rank %d %.100s",
+			 f->n_ranks, call, r->rank, gs_hang_op_text(&r->here, other));
+	else if (f->n_about == 1 && r->state == GS_FLEET_SKIPPED)
+		snprintf(out, GS_FLEET_TEXT_BYTES, "%.120s skipped collective %llu, %.100s", who,
+			 call, op);
+	else if (f->n_about == 1)
+		snprintf(out, GS_FLEET_TEXT_BYTES,
+			 "%.120s called %.80s%s as collective %llu, the others %.80s", who,
+			 gs_hang_op_text(&r->here, other),
+			 r->state == GS_FLEET_EXTRA ? " once too often" : "", call, op);
+	else
+		snprintf(out, GS_FLEET_TEXT_BYTES,
+			 "%.120s differ from the others at collective %llu, %.100s", who, call, op);
+}
+
 const char *gs_fleet_text(const struct gs_fleet_finding *finding, char out[GS_FLEET_TEXT_BYTES])
 {
 	out[0] = '\0';
@@ -80,5 +133,7 @@ const char *gs_fleet_text(const struct gs_fleet_finding *finding, char out[GS_FL
 		put_late(finding, out);
 	if (finding->n_about && finding->kind == GS_FLEET_HANG)
 		put_hang(finding, out);
+	if (finding->n_about && finding->kind == GS_FLEET_DIFFERS)
+		put_mismatch(finding, out);
 	return out;
 }

@@ -132,6 +132,9 @@ uint64_t gs_hang_n_left_out(const struct gs_hang *hang);
 /* Do all ranks that make both calls as one collective get along? */
 bool gs_hang_ops_agree(const struct gs_hang_op *a, const struct gs_hang_op *b);
 
+/* The same for all calls that get along, and different for others. */
+struct gs_hang_op gs_hang_op_normal(const struct gs_hang_op *op);
+
 /* What more than half of the n ranks that called there called, and what one of these called next; function 0:
  * nothing is, not known. */
 struct gs_hang_op gs_hang_op_of_most(const struct gs_hang_pair *pairs, size_t n,

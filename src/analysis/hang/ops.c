@@ -39,6 +39,13 @@ bool gs_hang_ops_agree(const struct gs_hang_op *a, const struct gs_hang_op *b)
 	       a->aux >> 16 == b->aux >> 16 && operation_of(a) == operation_of(b);
 }
 
+struct gs_hang_op gs_hang_op_normal(const struct gs_hang_op *op)
+{
+	return (struct gs_hang_op){.function = function_of(op),
+				   .aux = (op->aux & 0xffff00ff) | operation_of(op) << 8,
+				   .count = op->count};
+}
+
 struct gs_hang_op gs_hang_op_of_most(const struct gs_hang_pair *pairs, size_t n,
 				     struct gs_hang_op *ret_next)
 {

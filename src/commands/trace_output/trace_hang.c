@@ -62,8 +62,7 @@ static void pass_call(struct trace_hang *h, uint32_t member, const struct gs_han
 	if (h->hang)
 		gs_hang_take_call(h->hang, member, call, is_inside);
 	if (h->sums)
-		gs_fleet_sums_take_call(h->sums, member, call->op.function, call->start_ns, dur_ns,
-					is_inside);
+		gs_fleet_sums_take_call(h->sums, member, call, dur_ns, is_inside);
 }
 
 static void take_call(void *ctx, uint32_t member, uint32_t tid, const struct gs_rec_call *call)

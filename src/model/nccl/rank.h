@@ -15,6 +15,15 @@ enum gs_rank_flag {
 
 #define GS_RANK_NAME_BYTES 32 /* with the zero at their end */
 #define GS_RANK_JOB_BYTES  48
+#define GS_RANK_CALLS      64 /* newest ones of a rank that a record lists at most; a power of two */
+
+/* What a rank called, as other ranks of its communicator must. */
+struct gs_rank_call {
+	uint64_t count; /* elements */
+	uint32_t aux;   /* type, operation and root, as of struct gs_event_call */
+	/* Of the function's name: the low half of gs_hash_bytes(). Numbers of functions differ between versions. */
+	uint32_t function_hash;
+};
 
 /*
  * Collectives of a rank are numbered from 1, from the making of the communicator on. Sums are of its
@@ -28,17 +37,20 @@ struct gs_rec_rank {
 	uint64_t id_hash;      /* of the communicator, as in COMM; not 0 */
 	int32_t rank, n_ranks; /* in it; of it */
 	uint32_t pid;
-	uint32_t pad;
-	uint64_t time_ns; /* as of when */
+	uint32_t n_listed; /* calls after the struct: the newest of those since the record before */
+	uint64_t time_ns;  /* as of when */
 	int64_t wall_minus_boot_ns;
 	uint64_t calls;         /* collectives so far */
 	uint64_t last_ns;       /* when the last was called; 0 none */
 	uint64_t mark, mark_ns; /* number of a call, and when it was made; 0 none */
 	uint64_t arrivals_ns;   /* sum of the times at which calls 1 to mark were made */
 	uint64_t inside_ns;     /* spent in the calls before mark */
+	/* Sum of a number made of what each of the calls 1 to mark was and of its own number; it wraps. */
+	uint64_t calls_hash;
 	char last_name[GS_RANK_NAME_BYTES]; /* function of the last call; "" none */
 	char job[GS_RANK_JOB_BYTES];        /* of the process; "" none, or not known */
+	struct gs_rank_call listed[];       /* the last is call number `calls` */
 };
-_Static_assert(sizeof(struct gs_rec_rank) == 176, "rank");
+_Static_assert(sizeof(struct gs_rec_rank) == 184, "rank");
 
 #endif

@@ -21,7 +21,7 @@ const struct gs_live_endpoint api_endpoints[] = {
 	{"/api/v1/job-reports/{}", GET, false, false, "id", "A complete report of a job",
 	 api_job_report},
 	{"/api/v1/findings", GET, false, false, "limit,after,job,kind,holding,from,to",
-	 "Late ranks and hangs of jobs over nodes, newest first", api_findings},
+	 "Late ranks, hangs and mismatches of jobs over nodes, newest first", api_findings},
 	{"/api/v1/sessions", GET, false, false, "limit,after,state", "Sessions, newest first",
 	 api_sessions},
 	{"/api/v1/sessions", POST, false, true, "", "Start a session", api_session_start},

@@ -5,6 +5,23 @@
 #include <string.h>
 
 #include "core/text/json.h"
+#include "model/trace/func.h"
+
+/* What was called, where that is known. */
+static void put_op(struct gs_buf *b, const struct gs_hang_op *op)
+{
+	const struct gs_func *f = gs_func_by_id(op->function);
+
+	if (!f)
+		return;
+	gs_json_text(b, "function", f->name);
+	gs_json_u64(b, "count", op->count);
+	gs_json_text(b, "type", gs_nccl_dtype_name(op->aux & 0xff));
+	if (op->aux >> 8 & 0xff && (op->aux >> 8 & 0xff) != 0xff)
+		gs_json_text(b, "operation", gs_nccl_op_name(op->aux >> 8 & 0xff));
+	if (op->aux >> 16 != 0xffff)
+		gs_json_u64(b, "root", op->aux >> 16);
+}
 
 static void put_about(struct gs_buf *b, const struct gs_fleet_finding *f)
 {
@@ -22,6 +39,7 @@ static void put_about(struct gs_buf *b, const struct gs_fleet_finding *f)
 			gs_json_text(b, "state", gs_fleet_state_name(r->state));
 		gs_json_u64(b, "collectives", r->calls);
 		gs_json_text(b, "last", r->last_name);
+		put_op(b, &r->here);
 		gs_json_close(b, '}');
 	}
 	gs_json_close(b, ']');
@@ -41,6 +59,10 @@ static void put_data(struct gs_buf *b, const struct gs_fleet_finding *f)
 		gs_json_double(b, "others_inside_ratio", f->others_inside_ratio);
 		gs_json_u64(b, "late_comparisons", f->n_late);
 		gs_json_u64(b, "comparisons", f->n_compared);
+	} else if (f->kind == GS_FLEET_DIFFERS) {
+		gs_json_u64(b, "collective", f->call);
+		gs_json_u64(b, "last_collective", f->last_call);
+		put_op(b, &f->op);
 	} else {
 		gs_json_u64(b, "waiting_ranks", f->n_waiting);
 		gs_json_u64(b, "collective", f->call);

@@ -80,12 +80,25 @@ static void end_job(struct job *job)
 		gs_fleet_sums_free(&job->nodes[i].sums);
 }
 
-static void call(struct job *job, int rank, uint64_t at_ns, uint64_t dur_ns, bool is_inside)
+static struct gs_hang_op op_of(const char *function, uint64_t count)
+{
+	const uint32_t float32 = 7, no_root = 0xffff;
+
+	return (struct gs_hang_op){function_of(function), float32 | no_root << 16, count};
+}
+
+static void call_op(struct job *job, int rank, struct gs_hang_op op, uint64_t at_ns,
+		    uint64_t dur_ns, bool is_inside)
 {
 	struct node *n = node_of(job, rank);
+	struct gs_hang_call call = {.op = op, .start_ns = (uint64_t)n->boot_ns + at_ns};
 
-	gs_fleet_sums_take_call(n->sums, (uint32_t)rank + 1, function_of("ncclAllReduce"),
-				(uint64_t)n->boot_ns + at_ns, dur_ns, is_inside);
+	gs_fleet_sums_take_call(n->sums, (uint32_t)rank + 1, &call, dur_ns, is_inside);
+}
+
+static void call(struct job *job, int rank, uint64_t at_ns, uint64_t dur_ns, bool is_inside)
+{
+	call_op(job, rank, op_of("ncclAllReduce", 1024), at_ns, dur_ns, is_inside);
 }
 
 static void send_node(struct job *job, int node, uint64_t now_ns, bool is_last)
@@ -273,6 +286,140 @@ static void test_hang(void **state)
 	end_job(&job);
 }
 
+/* At second 5 rank 2 does something else than a gather; then all go on for some seconds, and are quiet. */
+static void run_mismatch(struct job *job, const struct gs_hang_op *odd)
+{
+	begin_job(job, MS);
+	run_seconds(job, 0, 5, 2, -1, 0);
+	for (int rank = 0; rank < N_RANKS; rank++)
+		if (rank != 2)
+			call_op(job, rank, op_of("ncclAllGather", 512), 5 * S + 1, 1000, false);
+		else if (odd)
+			call_op(job, rank, *odd, 5 * S + 1, 1000, false);
+	run_seconds(job, 6, 20, 2, -1, 0);
+	assert_int_equal(job->n_found, 1);
+	assert_int_equal(job->last.kind, GS_FLEET_DIFFERS);
+	assert_true(job->last.found_ns <= job->begin_ns + 10 * (int64_t)S);
+	assert_int_equal(job->last.n_about, 1);
+	assert_int_equal(job->last.about[0].rank, 2);
+	assert_int_equal(job->last.call, 11);
+	quiet_seconds(job, 20, 40, 3);
+	assert_int_equal(job->n_found, 1); /* a rank that is a call behind is no hang as well */
+}
+
+static void test_mismatch(void **state)
+{
+	const struct {
+		struct gs_hang_op odd;
+		enum gs_fleet_state state;
+		const char *said;
+	} cases[] = {
+		{{0}, GS_FLEET_SKIPPED, "skipped collective 11, ncclAllGather of 512 float32"},
+		{op_of("ncclAllGather", 256), GS_FLEET_ODD,
+		 "called ncclAllGather of 256 float32 as collective 11, the others ncclAllGather of 512 float32"},
+		{op_of("ncclReduceScatter", 512), GS_FLEET_ODD,
+		 "called ncclReduceScatter of 512 float32 as collective 11, the others ncclAllGather of 512 float32"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
+		char text[GS_FLEET_TEXT_BYTES], want[GS_FLEET_TEXT_BYTES];
+		struct job job;
+
+		run_mismatch(&job, i ? &cases[i].odd : NULL);
+		assert_int_equal(job.last.about[0].state, cases[i].state);
+		snprintf(want, sizeof(want), "rank 2 of 4 (b, pid 102) %s", cases[i].said);
+		assert_string_equal(gs_fleet_text(&job.last, text), want);
+		/* The job runs again: it is over. */
+		gs_fleet_sums_end_process(job.nodes[0].sums, 100);
+		gs_fleet_sums_end_process(job.nodes[0].sums, 101);
+		gs_fleet_sums_end_process(job.nodes[1].sums, 102);
+		gs_fleet_sums_end_process(job.nodes[1].sums, 103);
+		quiet_seconds(&job, 40, 42, 3);
+		assert_true(job.last.end_ns > 0);
+		end_job(&job);
+	}
+}
+
+/* One call too many, and one that waits in what the others do not call. */
+static void test_mismatch_hangs(void **state)
+{
+	char text[GS_FLEET_TEXT_BYTES];
+	struct job job;
+
+	begin_job(&job, MS);
+	run_seconds(&job, 0, 5, 1, -1, 0);
+	for (int rank = 0; rank < N_RANKS; rank++)
+		call_op(&job, rank, op_of(rank == 1 ? "ncclReduce" : "ncclAllReduce", 8), 5 * S + 1,
+			1000, true);
+	quiet_seconds(&job, 5, 20, 3);
+	assert_int_equal(job.n_found, 1);
+	assert_int_equal(job.last.kind, GS_FLEET_DIFFERS);
+	assert_int_equal(job.last.about[0].rank, 1);
+	assert_int_equal(job.last.about[0].state, GS_FLEET_ODD);
+	/* What it waits in the others call, too, and again nobody says that it hangs. */
+	for (int rank = 0; rank < 3; rank++)
+		call(&job, rank, 20 * S + 1, 1000, true);
+	quiet_seconds(&job, 20, 40, 3);
+	assert_int_equal(job.n_found, 1);
+	end_job(&job);
+
+	begin_job(&job, MS);
+	run_seconds(&job, 0, 5, 1, -1, 0);
+	call_op(&job, 3, op_of("ncclBroadcast", 1), 5 * S + 1, 1000, false);
+	run_seconds(&job, 6, 12, 1, -1, 0);
+	assert_int_equal(job.n_found, 1);
+	assert_int_equal(job.last.about[0].state, GS_FLEET_EXTRA);
+	assert_string_equal(
+		gs_fleet_text(&job.last, text),
+		"rank 3 of 4 (b, pid 103) called ncclBroadcast of 1 float32 once too often as collective 6, the others ncclAllReduce of 1024 float32");
+	end_job(&job);
+}
+
+/* More calls than are listed: it is known whose and between which. */
+static void test_mismatch_sums(void **state)
+{
+	char text[GS_FLEET_TEXT_BYTES];
+	struct job job;
+
+	begin_job(&job, MS);
+	run_seconds(&job, 0, 5, 300, -1, 0);
+	for (int rank = 0; rank < N_RANKS; rank++)
+		call_op(&job, rank, op_of("ncclAllGather", rank == 0 ? 4 : 8), 5 * S + 1, 10,
+			false);
+	run_seconds(&job, 6, 16, 300, -1, 0);
+	assert_int_equal(job.n_found, 1);
+	assert_int_equal(job.last.kind, GS_FLEET_DIFFERS);
+	assert_int_equal(job.last.n_about, 1);
+	assert_int_equal(job.last.about[0].rank, 0);
+	assert_true(job.last.call <= 1501 && job.last.last_call >= 1501);
+	assert_non_null(strstr(gs_fleet_text(&job.last, text),
+			       "rank 0 of 4 (a, pid 100) made other calls than the others among "
+			       "collectives "));
+	end_job(&job);
+}
+
+/* The older form of a function is the same; numbers of operations that programs make differ. */
+static void test_same_calls(void **state)
+{
+	struct gs_hang_op old = op_of("ncclBcast", 8), other = op_of("ncclBroadcast", 8);
+	struct job job;
+
+	begin_job(&job, MS);
+	old.aux |= 7u << 8;
+	other.aux |= 8u << 8;
+	for (unsigned i = 0; i < 200; i++) {
+		for (int rank = 0; rank < N_RANKS; rank++)
+			call_op(&job, rank, rank % 2 ? old : other, i * 50 * MS + 1, 1000, false);
+		if (i % 20 == 19) {
+			send_node(&job, 0, (i / 20 + 1) * S, false);
+			send_node(&job, 1, (i / 20 + 1) * S, false);
+			tick(&job, (i / 20 + 1) * S + MS);
+		}
+	}
+	assert_int_equal(job.n_found, 0);
+	end_job(&job);
+}
+
 /* A hang that passes; ranks that are idle; a node of which nothing comes. */
 static void test_hang_ends(void **state)
 {
@@ -326,7 +473,8 @@ static void test_foreign(void **state)
 {
 	const struct gs_fleet_source source = {.node = 1, .name = "a"},
 				     other = {.node = 2, .name = "b"};
-	const struct gs_rec_rank good = {.id_hash = 1, .n_ranks = 4, .time_ns = S};
+	const struct gs_rec_rank good = {
+		.head.bytes = sizeof(good), .id_hash = 1, .n_ranks = 4, .time_ns = S};
 	struct gs_fleet *fleet = gs_fleet_new();
 	struct gs_fleet_counts counts;
 	struct gs_rec_rank r;
@@ -347,6 +495,7 @@ static void test_foreign(void **state)
 	REFUSED(last_ns, 2 * S);
 	REFUSED(mark_ns, 2 * S);
 	REFUSED(mark, 1);
+	REFUSED(n_listed, 1);
 	REFUSED(last_name[0], '\n');
 	r = good;
 	memset(r.job, 'x', sizeof(r.job));
@@ -378,10 +527,12 @@ static void test_foreign(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_late_rank),  cmocka_unit_test(test_marks_meet),
-		cmocka_unit_test(test_not_late),   cmocka_unit_test(test_lost_records),
-		cmocka_unit_test(test_hang),       cmocka_unit_test(test_hang_ends),
-		cmocka_unit_test(test_lost_calls), cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_late_rank),     cmocka_unit_test(test_marks_meet),
+		cmocka_unit_test(test_not_late),      cmocka_unit_test(test_lost_records),
+		cmocka_unit_test(test_hang),          cmocka_unit_test(test_hang_ends),
+		cmocka_unit_test(test_lost_calls),    cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_mismatch),      cmocka_unit_test(test_mismatch_hangs),
+		cmocka_unit_test(test_mismatch_sums), cmocka_unit_test(test_same_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
