@@ -264,13 +264,22 @@ export const jobColumns = [
 	['Last minute', x => bar(x.utilization_minute_ratio), '', x => x.utilization_minute_ratio], ['Min now', x => percent(x.utilization_min_ratio), 'n', x => x.utilization_min_ratio], ['Max now', x => percent(x.utilization_max_ratio), 'n', x => x.utilization_max_ratio],
 ]
 
+/* What a head found of ranks of jobs over nodes: an agent's findings are on its own page. */
+const findingKinds = { late_rank: 'late rank', hang: 'hang', mismatch: 'mismatch' }
+const findingState = f => (f.end ? h('span', { class: 'state ok' }, 'over') : h('span', { class: `state ${f.kind === 'late_rank' ? 'warning' : 'critical'}` }, 'holds'))
+const findingColumns = [
+	['Finding', f => findingKinds[f.kind] || f.kind, '', f => f.kind], ['State', findingState, '', f => (f.end ? 0 : 1)], ['Job', f => f.job || none, '', f => f.job], ['What', f => f.text, 'wrap'],
+	['Since', f => time(f.begin), '', f => f.begin], ['Until', f => (f.end ? time(f.end) : none), 'hide-small', f => f.end || ''],
+]
+
 export function work() {
-	const jobs = h('div'), processes = h('div'), stored = reports()
+	const jobs = h('div'), processes = h('div'), stored = reports(), findings = h('div')
 	async function refresh() {
-		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), stored.refresh()])
+		const [j, p, f] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), peer === 'agent' ? null : get('/api/v1/findings?limit=20'), stored.refresh()])
+		if (f) put(findings, table(f.findings, findingColumns, 'Nothing was found. Ranks are compared where gpuscope trace --head traces their nodes.'))
 		put(jobs, table(j.jobs, jobColumns, 'No process on a GPU belongs to a known job.'))
 		put(processes, table(perProcess(p.processes), processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 	}
-	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), stored.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), peer === 'agent' ? null : h('section.panel', { 'aria-label': 'Findings' }, h('h2', {}, 'Ranks over nodes'), findings), stored.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
 

@@ -116,6 +116,14 @@ const struct gs_fleet_finding *gs_fleet_next(struct gs_fleet *f)
 	return NULL;
 }
 
+void gs_fleet_each_holding(const struct gs_fleet *f,
+			   void (*fn)(void *ctx, const struct gs_fleet_finding *finding), void *ctx)
+{
+	for (uint32_t i = 0; i < GS_FLEET_MAX_FINDINGS; i++)
+		if (f->found[i].is_used && !f->found[i].it.end_ns)
+			fn(ctx, &f->found[i].it);
+}
+
 void gs_fleet_counts(const struct gs_fleet *f, struct gs_fleet_counts *ret)
 {
 	*ret = (struct gs_fleet_counts){.n_ranks = f->n_used_ranks,

@@ -127,6 +127,11 @@ void gs_fleet_tick(struct gs_fleet *fleet, int64_t now_ns);
  * NULL: none. */
 const struct gs_fleet_finding *gs_fleet_next(struct gs_fleet *fleet);
 
+/* Those that hold; lent for the calls. */
+void gs_fleet_each_holding(const struct gs_fleet *fleet,
+			   void (*fn)(void *ctx, const struct gs_fleet_finding *finding),
+			   void *ctx);
+
 struct gs_fleet_counts {
 	uint32_t n_ranks, n_comms, n_holding; /* that are known now; findings that hold */
 	uint64_t n_left_out;                  /* records and findings without a place */

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "server/store/finding.h"
+
 #define GET    GS_HTTP_GET
 #define POST   GS_HTTP_POST
 #define PUT    GS_HTTP_PUT
@@ -97,17 +99,42 @@ static size_t fill_facts(void *ctx, struct gs_live_fact *ret)
 	return n;
 }
 
+struct alert_list {
+	struct gs_live_alert *alerts; /* GS_LIVE_ALERTS_MAX of them, borrowed */
+	size_t n;
+};
+
+/* Ranks that stand still are worse than ranks that are late. */
+static void add_finding(void *ctx, const struct gs_store_finding *f)
+{
+	struct alert_list *l = ctx;
+	struct gs_live_alert *to;
+
+	if (l->n == GS_LIVE_ALERTS_MAX)
+		return;
+	to = &l->alerts[l->n++];
+	*to = (struct gs_live_alert){.critical = strcmp(f->kind, "late_rank") != 0,
+				     .of_server = true,
+				     .gpu = -1,
+				     .since_wall_ns = f->begin_wall_ns};
+	snprintf(to->text, sizeof(to->text), "%s%.48s%s%.250s", f->job[0] ? "job " : "", f->job,
+		 f->job[0] ? ": " : "", f->text);
+}
+
 static size_t fill_alerts(void *ctx, struct gs_live_alert *ret)
 {
 	const struct gs_api *a = ctx;
+	struct alert_list l = {.alerts = ret};
 	struct gs_head_stats st;
 
 	gs_head_stats(a->o.head, &st);
-	if (!st.trouble[0])
-		return 0;
-	*ret = (struct gs_live_alert){.critical = true, .of_server = true, .gpu = -1};
-	snprintf(ret->text, sizeof(ret->text), "%s", st.trouble);
-	return 1;
+	if (st.trouble[0]) {
+		*ret = (struct gs_live_alert){.critical = true, .of_server = true, .gpu = -1};
+		snprintf(ret->text, sizeof(ret->text), "%s", st.trouble);
+		l.n = 1;
+	}
+	gs_head_holding(a->o.head, add_finding, &l);
+	return l.n;
 }
 
 static struct gs_live *live_new(struct gs_api *a)

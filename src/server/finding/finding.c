@@ -1,9 +1,10 @@
-/* A finding into the store, and out of it as JSON. */
+/* A finding into the store, out of it as JSON, and as a metric. */
 #include "server/finding/finding.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/text/json.h"
 #include "model/trace/func.h"
 
@@ -72,9 +73,8 @@ static void put_data(struct gs_buf *b, const struct gs_fleet_finding *f)
 	gs_json_close(b, '}');
 }
 
-int gs_finding_store(struct gs_store *store, uint64_t run, const struct gs_fleet_finding *f)
+static struct gs_store_finding make_row(uint64_t run, const struct gs_fleet_finding *f)
 {
-	GS_CLEANUP(gs_buf_fini) struct gs_buf data = GS_BUF_INIT(GS_STORE_FINDING_MAX);
 	struct gs_store_finding row = {
 		.run = run,
 		.number = f->number,
@@ -94,6 +94,14 @@ int gs_finding_store(struct gs_store *store, uint64_t run, const struct gs_fleet
 	memcpy(row.job, f->job, sizeof(row.job));
 	memcpy(row.node, f->about[0].node, sizeof(row.node));
 	memcpy(row.text, gs_fleet_text(f, text), sizeof(row.text));
+	return row;
+}
+
+int gs_finding_store(struct gs_store *store, uint64_t run, const struct gs_fleet_finding *f)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf data = GS_BUF_INIT(GS_STORE_FINDING_MAX);
+	const struct gs_store_finding row = make_row(run, f);
+
 	put_data(&data, f);
 	if (data.r == 0)
 		(void)gs_buf_put(&data, "", 1);
@@ -120,4 +128,51 @@ void gs_finding_put_json(struct gs_buf *out, const struct gs_store_finding *f, c
 	gs_json_text(out, "text", f->text);
 	gs_json_spelled(out, "details", data, strlen(data));
 	gs_json_close(out, '}');
+}
+
+/* --- those that hold --- */
+
+struct lending {
+	void (*fn)(void *ctx, const struct gs_store_finding *finding);
+	void *ctx;
+	uint64_t run;
+};
+
+static void lend_row(void *ctx, const struct gs_fleet_finding *f)
+{
+	const struct lending *l = ctx;
+	const struct gs_store_finding row = make_row(l->run, f);
+
+	l->fn(l->ctx, &row);
+}
+
+void gs_finding_each_holding(const struct gs_fleet *fleet, uint64_t run,
+			     void (*fn)(void *ctx, const struct gs_store_finding *finding),
+			     void *ctx)
+{
+	struct lending l = {fn, ctx, run};
+
+	gs_fleet_each_holding(fleet, lend_row, &l);
+}
+
+void gs_finding_begin_metric(struct gs_metrics *p)
+{
+	gs_metrics_family(
+		p, "gpuscope_head_finding", GS_METRICS_GAUGE, "",
+		"1 of each finding over nodes that holds: of whom it is about, the first.");
+}
+
+void gs_finding_put_metric(void *metrics, const struct gs_store_finding *f)
+{
+	char rank[16], communicator[24];
+	struct gs_metrics_label l[] = {{"kind", f->kind},
+				       {"job", f->job},
+				       {"node", f->node},
+				       {"rank", rank},
+				       {"communicator", communicator}};
+
+	snprintf(rank, sizeof(rank), "%d", f->rank);
+	snprintf(communicator, sizeof(communicator), "0x%016llx",
+		 (unsigned long long)f->communicator);
+	gs_metrics_line(metrics, "", l, GS_ARRAY_LEN(l), 1, 0);
 }

@@ -4,6 +4,7 @@
 
 #include "analysis/fleet/fleet.h"
 #include "core/base/buf.h"
+#include "output/metrics/metrics.h"
 #include "server/store/finding.h"
 
 /* Put it in, or in its own place again; run: of the head, random. In a transaction. 0 or a negative errno. */
@@ -12,5 +13,15 @@ int gs_finding_store(struct gs_store *store, uint64_t run, const struct gs_fleet
 /* One object with all that is known of it; data: as of gs_store_findings(). What the buffer refuses is in its r. */
 void gs_finding_put_json(struct gs_buf *out, const struct gs_store_finding *finding,
 			 const char *data);
+
+/* What the fleet has found that holds, without ids; lent for the calls. */
+void gs_finding_each_holding(const struct gs_fleet *fleet, uint64_t run,
+			     void (*fn)(void *ctx, const struct gs_store_finding *finding),
+			     void *ctx);
+
+/* The metric's head, and one line of a finding that holds; metrics: struct gs_metrics. A rank may be named by several
+ * communicators, whose lines differ. */
+void gs_finding_begin_metric(struct gs_metrics *metrics);
+void gs_finding_put_metric(void *metrics, const struct gs_store_finding *finding);
 
 #endif

@@ -136,6 +136,13 @@ struct gs_head_stats {
  * some time ago. The thread that started the head. */
 bool gs_head_answers(struct gs_head *head);
 
+struct gs_store_finding; /* server/store/finding.h */
+
+/* What holds now of jobs over many nodes; its id is not set. Lent for the call of fn, in which the head waits: it
+ * makes no call of the head. Any thread. */
+void gs_head_holding(struct gs_head *head,
+		     void (*fn)(void *ctx, const struct gs_store_finding *finding), void *ctx);
+
 /* Since the start, and as of now. Any thread. */
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats);
 

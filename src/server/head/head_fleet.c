@@ -74,6 +74,14 @@ void head_fleet_counts(struct gs_head *h, struct gs_fleet_counts *ret_counts)
 	pthread_mutex_unlock(&h->fleet->lock);
 }
 
+void gs_head_holding(struct gs_head *h,
+		     void (*fn)(void *ctx, const struct gs_store_finding *finding), void *ctx)
+{
+	pthread_mutex_lock(&h->fleet->lock);
+	gs_finding_each_holding(h->fleet->fleet, h->fleet->run, fn, ctx);
+	pthread_mutex_unlock(&h->fleet->lock);
+}
+
 /* --- into the store --- */
 
 struct changes {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analysis/fleet/fleet.h"
+#include "server/finding/finding.h"
 #include "server/head/head_int.h"
 
 static void put_cluster(struct gs_metrics *p, struct gs_registry *c)
@@ -99,8 +100,12 @@ static void put_coarse(struct gs_metrics *p, const struct gs_head_stats *s)
 		       "Batches that could not be read for downsampling and stay as they are.");
 }
 
-static void put_fleet(struct gs_metrics *p, const struct gs_fleet_counts *c)
+static void put_fleet(struct gs_metrics *p, struct gs_head *head, const struct gs_fleet_counts *c)
 {
+	gs_metrics_family(
+		p, "gpuscope_head_finding", GS_METRICS_GAUGE, "",
+		"1 of each finding over nodes that holds: of whom it is about, the first.");
+	gs_head_holding(head, gs_finding_put_metric, p);
 	gs_metrics_one(p, "gpuscope_head_ranks", GS_METRICS_GAUGE, c->n_ranks,
 		       "Ranks of traced jobs that are compared over nodes.");
 	gs_metrics_one(p, "gpuscope_head_findings", GS_METRICS_GAUGE, c->n_holding,
@@ -123,7 +128,7 @@ void gs_head_metrics(struct gs_head *head, struct gs_metrics *p)
 	put_head(p, &stats);
 	put_coarse(p, &stats);
 	head_fleet_counts(head, &ranks);
-	put_fleet(p, &ranks);
+	put_fleet(p, head, &ranks);
 	gs_metrics_one(p, "gpuscope_head_sessions_active", GS_METRICS_GAUGE, (double)n_active,
 		       "Active sessions.");
 	pthread_mutex_lock(&head->push_lock);

@@ -78,7 +78,7 @@ static void alert_put(struct alerts *to, const struct alert *a)
 }
 
 static void add_alert(struct alerts *to, const char *severity, const struct gs_registry_node *n,
-		      int gpu, const char *text)
+		      int gpu, const char *text, int64_t since_ns)
 {
 	alert_put(to, &(struct alert){.severity = severity,
 				      .text = text,
@@ -86,6 +86,7 @@ static void add_alert(struct alerts *to, const char *severity, const struct gs_r
 				      .node = n,
 				      .gpu = gpu,
 				      .n_gpus = gpu >= 0,
+				      .since_ns = since_ns,
 				      .mask = n && n->latest && gpu >= 0 && gpu < 64 ? 1ull << gpu
 										     : 0});
 }
@@ -165,34 +166,34 @@ static void alerts_of_node(struct alerts *to, const struct gs_live_snapshot *l, 
 
 	if (severity == GS_GPU_SEVERITY_CRITICAL && !n->healthy)
 		add_alert(to, "critical", n, -1,
-			  n->n_connections ? "no samples for 30 s" : "it is not connected");
+			  n->n_connections ? "no samples for 30 s" : "it is not connected", 0);
 	if (warns && n->latest && n->latest->gpu->state_text[0])
-		add_alert(to, "warning", n, -1, n->latest->gpu->state_text);
+		add_alert(to, "warning", n, -1, n->latest->gpu->state_text, 0);
 	if (warns && n->lost_samples) {
 		snprintf(text, sizeof(text), "%llu samples were lost before they reached the head",
 			 (unsigned long long)n->lost_samples);
-		add_alert(to, "warning", n, -1, text);
+		add_alert(to, "warning", n, -1, text, 0);
 	}
 	if (warns && n->clock_known && llabs(n->clock_offset_ns) > 1000000000ll) {
 		snprintf(text, sizeof(text), "its clock is %.1f s %s the head's",
 			 fabs((double)n->clock_offset_ns) / 1e9,
 			 n->clock_offset_ns > 0 ? "behind" : "ahead of");
-		add_alert(to, "warning", n, -1, text);
+		add_alert(to, "warning", n, -1, text, 0);
 	}
 }
 
 /* What the server itself has to say. */
 static void alerts_of_server(struct alerts *to, const struct gs_live *a,
-			     const struct gs_live_snapshot *l)
+			     const struct gs_live_snapshot *l, bool critical)
 {
 	GS_FREE struct gs_live_alert *list = calloc(GS_LIVE_ALERTS_MAX, sizeof(*list));
 	size_t n = list && a->o.alerts ? a->o.alerts(a->o.ctx, list) : 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (list[i].of_server || l->n_nodes)
+		if (list[i].critical == critical && (list[i].of_server || l->n_nodes))
 			add_alert(to, list[i].critical ? "critical" : "warning",
 				  list[i].of_server ? NULL : gs_registry_view_at(l->view, 0),
-				  list[i].gpu, list[i].text);
+				  list[i].gpu, list[i].text, list[i].since_wall_ns);
 }
 
 /* The job that waits, for which GPU, and what is wrong with that one. */
@@ -211,11 +212,11 @@ static void add_stragglers(struct alerts *to, const struct gs_live *live,
 			"job %s waits for it: %.0f %% busy over the last minute, the job's GPUs %.0f %% (median)%s%s",
 			jobs[i].job, jobs[i].straggler_mean * 100, jobs[i].median_mean * 100,
 			jobs[i].reason[0] ? "; " : "", jobs[i].reason);
-		add_alert(to, "warning", jobs[i].node, (int)jobs[i].gpu, text);
+		add_alert(to, "warning", jobs[i].node, (int)jobs[i].gpu, text, 0);
 	}
 }
 
-/* By severity; of one severity whole nodes first, then jobs that wait for a GPU, then GPUs. */
+/* By severity; of one severity those of the server first, then whole nodes, then jobs that wait for a GPU, then GPUs. */
 LIVE_LOOK(live_alerts)
 {
 	static const enum gs_gpu_severity severities[] = {
@@ -226,8 +227,9 @@ LIVE_LOOK(live_alerts)
 		return;
 	j_open(gs_live_json(reply), NULL, '{');
 	j_open(to.b, "alerts", '[');
-	alerts_of_server(&to, ctx, l);
 	for (size_t turn = 0; turn < GS_ARRAY_LEN(severities); turn++) {
+		if (severities[turn] != GS_GPU_SEVERITY_INFO)
+			alerts_of_server(&to, ctx, l, severities[turn] == GS_GPU_SEVERITY_CRITICAL);
 		for (size_t i = 0; i < l->n_nodes; i++)
 			alerts_of_node(&to, l, i, severities[turn]);
 		if (severities[turn] == GS_GPU_SEVERITY_WARNING)

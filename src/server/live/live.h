@@ -24,10 +24,11 @@ struct gs_live_fact {     /* about the server itself: a member of the overview's
 #define GS_LIVE_FACTS_MAX 32
 
 struct gs_live_alert {
-	bool critical;  /* else a warning */
-	bool of_server; /* of no node; otherwise of the first, which is the only one */
-	int gpu;        /* its number; -1: none */
-	char text[320]; /* for people */
+	bool critical;         /* else a warning */
+	bool of_server;        /* of no node; otherwise of the first, which is the only one */
+	int gpu;               /* its number; -1: none */
+	char text[320];        /* for people */
+	int64_t since_wall_ns; /* 0: not known */
 };
 #define GS_LIVE_ALERTS_MAX 64
 
