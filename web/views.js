@@ -265,8 +265,8 @@ export const jobColumns = [
 ]
 
 /* What a head found of ranks of jobs over nodes: an agent's findings are on its own page. */
-const findingKinds = { late_rank: 'late rank', hang: 'hang', mismatch: 'mismatch' }
-const findingState = f => (f.end ? h('span', { class: 'state ok' }, 'over') : h('span', { class: `state ${f.kind === 'late_rank' ? 'warning' : 'critical'}` }, 'holds'))
+const findingKinds = { late_rank: 'late rank', hang: 'hang', mismatch: 'mismatch', slowdown: 'slowdown' }
+const findingState = f => (f.end ? h('span', { class: 'state ok' }, 'over') : h('span', { class: `state ${f.kind === 'hang' || f.kind === 'mismatch' ? 'critical' : 'warning'}` }, 'holds'))
 const findingColumns = [
 	['Finding', f => findingKinds[f.kind] || f.kind, '', f => f.kind], ['State', findingState, '', f => (f.end ? 0 : 1)], ['Job', f => f.job || none, '', f => f.job], ['What', f => f.text, 'wrap'],
 	['Since', f => time(f.begin), '', f => f.begin], ['Until', f => (f.end ? time(f.end) : none), 'hide-small', f => f.end || ''],

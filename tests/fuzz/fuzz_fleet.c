@@ -27,6 +27,7 @@ static void check_finding(const struct gs_fleet_finding *f)
 	assert(memchr(f->last_name, '\0', sizeof(f->last_name)));
 	for (uint32_t i = 0; i < f->n_about && i < GS_FLEET_MAX_LISTED; i++)
 		assert(memchr(f->about[i].node, '\0', sizeof(f->about[i].node)));
+	assert(isfinite(f->before_ns) && isfinite(f->after_ns));
 	assert(isfinite(f->late_ns) && isfinite(f->ratio) && isfinite(f->error_ns));
 	assert(isfinite(f->inside_ratio) && isfinite(f->others_inside_ratio));
 	assert(strlen(gs_fleet_text(f, text)) < sizeof(text));

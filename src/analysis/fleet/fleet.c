@@ -33,6 +33,7 @@ void gs_fleet_free(struct gs_fleet **fleet)
 	for (uint32_t i = 0; i < f->n_comms; i++) {
 		free(f->comms[i].ranks);
 		free(f->comms[i].first);
+		gs_detect_free(&f->comms[i].pace);
 	}
 	for (uint32_t i = 0; i < f->n_ranks; i++)
 		free(f->ranks[i].ops);
@@ -223,6 +224,7 @@ static void remove_comm(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 	while (c->n)
 		remove_rank(f, c, c->n - 1);
 	fleet_forget_calls(f, c, now_ns);
+	fleet_forget_pace(f, c, now_ns);
 	fleet_end_finding(f, &c->late_find, now_ns);
 	fleet_end_finding(f, &c->hang_find, now_ns);
 	gs_map_del(&f->by_comm, key_of(c->id, c->n_ranks, -1));
@@ -283,6 +285,7 @@ static void begin_again(struct gs_fleet *f, struct rank *rank, int64_t now_ns)
 		if (&f->ranks[c->ranks[i]] != rank && rank_is_over(&f->ranks[c->ranks[i]]))
 			remove_rank(f, c, i);
 	fleet_forget_calls(f, c, now_ns);
+	fleet_forget_pace(f, c, now_ns);
 	free(rank->ops);
 	*rank = (struct rank){.comm = rank->comm, .rank = rank->rank};
 	c->compared = 0;
@@ -370,6 +373,7 @@ void gs_fleet_tick(struct gs_fleet *f, int64_t now_ns)
 			fleet_end_finding(f, &c->late_find, now_ns);
 			fleet_end_finding(f, &c->hang_find, now_ns);
 			fleet_forget_calls(f, c, now_ns);
+			fleet_forget_pace(f, c, now_ns);
 			continue;
 		}
 		fleet_compare_ranks(f, c, now_ns);

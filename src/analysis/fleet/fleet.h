@@ -2,7 +2,7 @@
  * The head's half: ranks of jobs over many nodes, compared by what each adds up to (RANK records,
  * model/nccl/rank.h). Found are a rank that arrives late at collectives, again and again,
  * ranks that wait for others that do not arrive, and ranks that called something else than the others as
- * the same collective, whichever node they are on. What a mismatch leads to is no finding of its own.
+ * the same collective, and ranks that all became slower, whichever node they are on. What a mismatch leads to is no finding of its own.
  *
  * In come records of nodes, as checked bytes; gs_fleet_tick() says what time it is, and
  * gs_fleet_next() hands out what has begun, changed or ended. Ranks of one communicator are those of one
@@ -41,6 +41,13 @@
 #define GS_FLEET_LATE_TIMES 4
 #define GS_FLEET_LATE_NS    3000000000ull
 
+/* Of the detector of change points that follows the time from one collective to the next, a comparison a sample: what is
+ * taken as usual first, the smallest change that is looked for, and after how many it is usual. */
+#define GS_FLEET_SLOW_TRAINING 64
+#define GS_FLEET_SLOW_CHANGE   0.05
+#define GS_FLEET_SLOW_USUAL    600
+#define GS_FLEET_MAX_PACES     256 /* communicators that are followed so */
+
 struct gs_fleet;
 
 struct gs_fleet_source {   /* of whom a record came */
@@ -54,6 +61,7 @@ enum gs_fleet_kind {
 	GS_FLEET_LATE = 1,    /* a rank arrives late at collectives */
 	GS_FLEET_HANG = 2,    /* ranks wait for others */
 	GS_FLEET_DIFFERS = 3, /* ranks made different calls as the same collective */
+	GS_FLEET_SLOW = 4,    /* collectives come in longer intervals, and no rank is late */
 };
 
 enum gs_fleet_state {
@@ -104,6 +112,9 @@ struct gs_fleet_finding {
 	char last_name
 		[GS_RANK_NAME_BYTES]; /* the function that was called last by one that waits */
 
+	/* Of a slowdown: median time from one collective to the next, of all ranks, and the detector's score. */
+	double before_ns, after_ns, score, score_limit;
+
 	/* Of a mismatch. */
 	uint64_t last_call;   /* it is among these; the same as call: which one is known */
 	struct gs_hang_op op; /* what most ranks called; function 0: nothing is, or not known */
@@ -143,7 +154,7 @@ void gs_fleet_counts(const struct gs_fleet *fleet, struct gs_fleet_counts *ret_c
 /* One line: "rank 3 of 8 (node b) arrives last at collectives: ...". Returns out. */
 const char *gs_fleet_text(const struct gs_fleet_finding *finding, char out[GS_FLEET_TEXT_BYTES]);
 
-/* "late_rank", "hang", "mismatch"; "missing", "ended", "left", "silent", "differs", "skipped", "extra": words of
+/* "late_rank", "hang", "mismatch", "slowdown"; "missing", "ended", "left", "silent", "differs", "skipped", "extra": words of
  * data. "" of none. */
 const char *gs_fleet_kind_name(enum gs_fleet_kind kind);
 const char *gs_fleet_state_name(enum gs_fleet_state state);

@@ -3,6 +3,7 @@
 #define GS_ANALYSIS_FLEET_FLEET_INT_H
 
 #include "analysis/fleet/fleet.h"
+#include "analysis/detect/detect.h"
 #include "core/base/map.h"
 
 #define MARKS         16 /* newest ones of a rank */
@@ -43,7 +44,8 @@ struct comm {
 	int64_t late_since_ns;
 	uint64_t n_times;   /* comparisons since late_since_ns */
 	uint32_t late_find; /* places of findings that hold, and 1; 0 none */
-	uint32_t hang_find, differs_find;
+	uint32_t hang_find, differs_find, slow_find;
+	struct gs_detect *pace; /* owned; NULL: not followed */
 	struct {
 		uint64_t number; /* of the call */
 		struct gs_hang_op op;
@@ -69,6 +71,7 @@ struct gs_fleet {
 	uint64_t n_numbers, n_left_out;
 	double *scratch; /* owned; n_scratch values */
 	uint32_t n_scratch;
+	uint32_t n_paces;
 	struct {
 		uint32_t hash, function;
 	} functions[FUNCTIONS_MAX]; /* collectives that this version knows */
@@ -121,6 +124,14 @@ void fleet_seek_mismatch(struct gs_fleet *fleet, struct comm *comm, int64_t now_
 
 /* Does what happens at this collective come of a mismatch before it? */
 bool fleet_is_consequence(const struct gs_fleet *fleet, const struct comm *comm, uint64_t call);
+
+/* --- pace.c --- */
+
+/* A time from one collective to the next. */
+void fleet_follow_pace(struct gs_fleet *fleet, struct comm *comm, double period_ns, int64_t now_ns);
+
+/* What was usual is void. */
+void fleet_forget_pace(struct gs_fleet *fleet, struct comm *comm, int64_t now_ns);
 
 /* --- late.c, hang.c --- */
 

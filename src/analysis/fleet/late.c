@@ -119,6 +119,7 @@ static double error_of(const struct gs_fleet *f, const struct comm *c, const str
 
 struct verdict {
 	struct rank *rank; /* the latest */
+	double period_ns;  /* from one collective to the next */
 	double late_ns, ratio, error_ns, inside_ratio, others_inside_ratio;
 	bool is_late;
 };
@@ -158,7 +159,8 @@ static bool judge_ranks(struct gs_fleet *f, struct comm *c, uint64_t from, uint6
 	ret->late_ns = most - median_of(after, n);
 	ret->others_inside_ratio = median_of(inside, n);
 	ret->inside_ratio = last.ns > 0 ? last.inside_ns / last.ns : 0;
-	ret->ratio = ret->late_ns / (first.ns / (double)first.n);
+	ret->period_ns = first.ns / (double)first.n;
+	ret->ratio = ret->late_ns / ret->period_ns;
 	ret->error_ns = error_of(f, c, last.rank);
 	ret->is_late = ret->ratio >= GS_FLEET_LATE_RATIO && ret->late_ns > ret->error_ns;
 	return true;
@@ -218,14 +220,15 @@ void fleet_compare_ranks(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 	if (!judge_ranks(f, c, from, to, &v))
 		return;
 	c->compared = to;
+	if (!v.is_late && !c->late_find)
+		c->late_rank = -1;
+	fleet_follow_pace(f, c, v.period_ns, now_ns);
 	if (c->late_find) {
 		follow_finding(f, c, &v, now_ns);
 		return;
 	}
-	if (!v.is_late) {
-		c->late_rank = -1;
+	if (!v.is_late)
 		return;
-	}
 	if (c->late_rank != v.rank->rank) {
 		c->late_rank = v.rank->rank;
 		c->n_late = 0;

@@ -13,6 +13,8 @@ const char *gs_fleet_kind_name(enum gs_fleet_kind kind)
 		return "hang";
 	case GS_FLEET_DIFFERS:
 		return "mismatch";
+	case GS_FLEET_SLOW:
+		return "slowdown";
 	}
 	return "";
 }
@@ -81,6 +83,14 @@ static void put_hang(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BY
 		 f->last_name, r->rank, r->node, r->pid, others, text_of_state(r->state), last);
 }
 
+static void put_slowdown(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BYTES])
+{
+	snprintf(
+		out, GS_FLEET_TEXT_BYTES,
+		"the %d ranks take %.0f %% longer from one collective to the next (%.3g ms -> %.3g ms), and none is late",
+		f->n_ranks, 100 * f->ratio, f->before_ns / 1e6, f->after_ns / 1e6);
+}
+
 /* "rank 3 of 4 (b, pid 103) and 2 others". */
 static void put_who(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BYTES])
 {
@@ -135,5 +145,7 @@ const char *gs_fleet_text(const struct gs_fleet_finding *finding, char out[GS_FL
 		put_hang(finding, out);
 	if (finding->n_about && finding->kind == GS_FLEET_DIFFERS)
 		put_mismatch(finding, out);
+	if (finding->kind == GS_FLEET_SLOW)
+		put_slowdown(finding, out);
 	return out;
 }

@@ -23,7 +23,8 @@ const struct gs_live_endpoint api_endpoints[] = {
 	{"/api/v1/job-reports/{}", GET, false, false, "id", "A complete report of a job",
 	 api_job_report},
 	{"/api/v1/findings", GET, false, false, "limit,after,job,kind,holding,from,to",
-	 "Late ranks, hangs and mismatches of jobs over nodes, newest first", api_findings},
+	 "Late ranks, hangs, mismatches and slowdowns of jobs over nodes, newest first",
+	 api_findings},
 	{"/api/v1/sessions", GET, false, false, "limit,after,state", "Sessions, newest first",
 	 api_sessions},
 	{"/api/v1/sessions", POST, false, true, "", "Start a session", api_session_start},
@@ -104,7 +105,7 @@ struct alert_list {
 	size_t n;
 };
 
-/* Ranks that stand still are worse than ranks that are late. */
+/* Ranks that stand still are worse than ranks that are slow. */
 static void add_finding(void *ctx, const struct gs_store_finding *f)
 {
 	struct alert_list *l = ctx;
@@ -113,7 +114,8 @@ static void add_finding(void *ctx, const struct gs_store_finding *f)
 	if (l->n == GS_LIVE_ALERTS_MAX)
 		return;
 	to = &l->alerts[l->n++];
-	*to = (struct gs_live_alert){.critical = strcmp(f->kind, "late_rank") != 0,
+	*to = (struct gs_live_alert){.critical = strcmp(f->kind, "late_rank") != 0 &&
+						 strcmp(f->kind, "slowdown") != 0,
 				     .of_server = true,
 				     .gpu = -1,
 				     .since_wall_ns = f->begin_wall_ns};

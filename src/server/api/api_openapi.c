@@ -92,7 +92,7 @@ static const struct gs_api_schema schemas[] = {
 	{"/api/v1/job-reports/compare", GET, NULL, "{*:any}"},
 	{"/api/v1/job-reports/{}", GET, NULL, "{" JOB_REPORT ", document:{*:any}}"},
 	{"/api/v1/findings", GET, NULL,
-	 "{findings:[{id:int, kind:'late_rank'|'hang'|'mismatch', job:text, node:text, rank:int, ranks:int, "
+	 "{findings:[{id:int, kind:'late_rank'|'hang'|'mismatch'|'slowdown', job:text, node:text, rank:int, ranks:int, "
 	 "communicator:text, begin:time?, found:time?, end:time?, text:text, details:{*:any}}], "
 	 "next:int?}"},
 	{"/api/v1/alerts", GET, NULL,

@@ -60,6 +60,12 @@ static void put_data(struct gs_buf *b, const struct gs_fleet_finding *f)
 		gs_json_double(b, "others_inside_ratio", f->others_inside_ratio);
 		gs_json_u64(b, "late_comparisons", f->n_late);
 		gs_json_u64(b, "comparisons", f->n_compared);
+	} else if (f->kind == GS_FLEET_SLOW) {
+		gs_json_double(b, "before_seconds", f->before_ns / 1e9);
+		gs_json_double(b, "after_seconds", f->after_ns / 1e9);
+		gs_json_double(b, "change_ratio", f->ratio);
+		gs_json_double(b, "score", f->score);
+		gs_json_double(b, "score_limit", f->score_limit);
 	} else if (f->kind == GS_FLEET_DIFFERS) {
 		gs_json_u64(b, "collective", f->call);
 		gs_json_u64(b, "last_collective", f->last_call);
@@ -79,7 +85,7 @@ static struct gs_store_finding make_row(uint64_t run, const struct gs_fleet_find
 		.run = run,
 		.number = f->number,
 		.communicator = f->id,
-		.rank = f->about[0].rank,
+		.rank = f->n_about ? f->about[0].rank : -1,
 		.n_ranks = f->n_ranks,
 		.begin_wall_ns = f->begin_ns,
 		.found_wall_ns = f->found_ns,

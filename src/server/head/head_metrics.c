@@ -109,7 +109,7 @@ static void put_fleet(struct gs_metrics *p, struct gs_head *head, const struct g
 	gs_metrics_one(p, "gpuscope_head_ranks", GS_METRICS_GAUGE, c->n_ranks,
 		       "Ranks of traced jobs that are compared over nodes.");
 	gs_metrics_one(p, "gpuscope_head_findings", GS_METRICS_GAUGE, c->n_holding,
-		       "Late ranks, hangs and mismatches over nodes that hold now.");
+		       "Late ranks, hangs, mismatches and slowdowns over nodes that hold now.");
 	gs_metrics_one(p, "gpuscope_head_ranks_left_out", GS_METRICS_COUNTER, (double)c->n_left_out,
 		       "Records of ranks, and findings, that found no place.");
 }

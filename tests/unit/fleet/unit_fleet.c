@@ -375,6 +375,36 @@ static void test_mismatch_hangs(void **state)
 	end_job(&job);
 }
 
+/* All ranks take longer, and are in time as before; one that is late is a finding of its own, and so is no pause. */
+static void test_slowdown(void **state)
+{
+	char text[GS_FLEET_TEXT_BYTES];
+	struct job job;
+
+	begin_job(&job, MS);
+	run_seconds(&job, 0, 100, 10, -1, 0);
+	/* One checkpoint, and a validation that makes nothing slower. */
+	run_seconds(&job, 103, 140, 10, -1, 0);
+	assert_int_equal(job.n_found, 0);
+	run_seconds(&job, 140, 160, 8, -1, 0);
+	assert_int_equal(job.n_found, 1);
+	assert_int_equal(job.last.kind, GS_FLEET_SLOW);
+	assert_true(fabs(job.last.ratio - 0.25) < 0.02);
+	assert_int_equal(job.last.n_about, 0);
+	assert_string_equal(job.last.job, "4711");
+	assert_true(job.last.begin_ns > job.begin_ns + 138 * (int64_t)S);
+	assert_string_equal(
+		gs_fleet_text(&job.last, text),
+		"the 4 ranks take 25 % longer from one collective to the next (100 ms -> 125 ms), and none is late");
+	run_seconds(&job, 160, 180, 10, -1, 0);
+	assert_int_equal(job.n_found, 2);
+	assert_true(job.last.end_ns > 0);
+	run_seconds(&job, 180, 200, 8, 2, 60 * MS);
+	assert_int_equal(job.last.kind, GS_FLEET_LATE);
+	assert_int_equal(job.n_found, 3);
+	end_job(&job);
+}
+
 /* More calls than are listed: it is known whose and between which. */
 static void test_mismatch_sums(void **state)
 {
@@ -533,6 +563,7 @@ int main(void)
 		cmocka_unit_test(test_lost_calls),    cmocka_unit_test(test_foreign),
 		cmocka_unit_test(test_mismatch),      cmocka_unit_test(test_mismatch_hangs),
 		cmocka_unit_test(test_mismatch_sums), cmocka_unit_test(test_same_calls),
+		cmocka_unit_test(test_slowdown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
