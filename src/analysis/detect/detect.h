@@ -183,7 +183,7 @@ struct gs_detect_fragmentation_options {
 struct gs_detect_share_options {
 	int64_t window_samples; /* intervals that are judged together */
 	double min_share;       /* of all that was in them */
-	double min_amount;      /* and so much was in each, in the mean */
+	double min_amount;      /* and so much was in each of half of them */
 };
 
 /* xid, link_errors: errors since the sample before. */

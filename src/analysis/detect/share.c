@@ -49,6 +49,16 @@ static double share_of_window(const struct share *s, uint32_t window, double *re
 	return all > 0 ? of_it / all : 0;
 }
 
+/* In half of the window: a moment of much after little is not enough of it. */
+static bool is_enough(const struct share *s, uint32_t window, double least)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < window; i++)
+		n += s->window[i].amount >= least;
+	return 2 * n >= window;
+}
+
 static enum gs_detect_outcome feed_share(void *state, const void *options, uint64_t time_ns,
 					 const double *values, struct gs_detect_finding *ret)
 {
@@ -65,7 +75,7 @@ static enum gs_detect_outcome feed_share(void *state, const void *options, uint6
 	s->least = s->is_measured ? fmin(s->least, share) : share;
 	s->is_measured = true;
 	is_large = share >= o->min_share * (s->holds ? END_SHARE : 1) &&
-		   amount >= o->min_amount * (s->holds ? END_SHARE : 1);
+		   is_enough(s, window, o->min_amount * (s->holds ? END_SHARE : 1));
 	if (is_large == s->holds)
 		return GS_DETECT_NOTHING;
 	s->holds = is_large;
