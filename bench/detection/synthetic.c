@@ -17,7 +17,8 @@
 #define GIB         1073741824.0
 
 const char *const synthetic_fault_names[SYNTHETIC_N_FAULTS] = {
-	"slow", "drift", "stall", "leak", "fragmentation", "power",
+	"slow", "drift",    "stall",    "leak", "fragmentation", "power", "launches",
+	"tiny", "pageable", "throttle", "idle", "overlap",       "xid",   "links",
 };
 const char *const synthetic_load_names[SYNTHETIC_N_LOADS] = {"steady", "pauses", "lengths"};
 
@@ -28,6 +29,7 @@ struct maker {
 	double now_s, noise; /* noise: of the step before, which the next one resembles */
 	size_t step, capacity;
 	double leaked;
+	bool was_fault; /* the sample before was in one */
 };
 
 double synthetic_draw(uint64_t *state)
@@ -49,10 +51,31 @@ static double draw_normal(uint64_t *state)
 	return sum - 6;
 }
 
+/* What needs time to be found, and errors, whose findings last for long. */
 static bool is_slow_growth(enum synthetic_fault fault)
 {
-	return fault == SYNTHETIC_DRIFT || fault == SYNTHETIC_LEAK;
+	return fault == SYNTHETIC_DRIFT || fault == SYNTHETIC_LEAK || fault == SYNTHETIC_IDLE ||
+	       fault == SYNTHETIC_OVERLAP || fault == SYNTHETIC_XID || fault == SYNTHETIC_LINKS;
 }
+
+/* What is sampled by the clock, and not by steps. */
+static const struct share_kind {
+	double period_s; /* between samples; 0: with each step */
+	double usual;    /* share without a fault */
+	double amount;   /* how much there is of what it is a share of */
+	double little;   /* of it, that does not matter */
+	unsigned moment; /* samples of all of it, which are no fault */
+	bool is_flag;    /* a sample is 1 or 0 */
+} share_kinds[SYNTHETIC_N_FAULTS] = {
+	[SYNTHETIC_LAUNCHES] = {1, 0.2, 5000, 500, 3, false},
+	[SYNTHETIC_TINY] = {1, 0.3, 5000, 500, 3, false},
+	[SYNTHETIC_PAGEABLE] = {1, 0.1, 1e9, 8e6, 3, false},
+	[SYNTHETIC_THROTTLE] = {1, 0.02, 0.9, 0.05, 3, true},
+	[SYNTHETIC_IDLE] = {1, 0.1, 8 * GIB, 0.1 * GIB, 240, true},
+	[SYNTHETIC_OVERLAP] = {20, 0.3, 0.4, 0.05, 1, false},
+	[SYNTHETIC_XID] = {.period_s = 1},
+	[SYNTHETIC_LINKS] = {.period_s = 1},
+};
 
 static uint64_t to_ns(double s)
 {
@@ -130,6 +153,8 @@ static double next_step(struct maker *m)
 {
 	double s = usual_step(m), left_s = 0, progress = fault_at(m, m->now_s, &left_s);
 
+	if (share_kinds[m->o->fault].period_s > 0)
+		return share_kinds[m->o->fault].period_s;
 	if (progress >= 0 && m->o->fault == SYNTHETIC_SLOW)
 		s *= m->o->severity;
 	else if (progress >= 0 && m->o->fault == SYNTHETIC_DRIFT)
@@ -172,6 +197,48 @@ static void set_gpu(struct maker *m, double *values)
 	values[2] = (idle ? 52 : 62) - 30 * lost + 1.0 * draw_normal(&m->random);
 }
 
+static void set_share(struct maker *m, const struct share_kind *kind, double *values)
+{
+	double left_s, progress = fault_at(m, m->now_s, &left_s);
+	double spread = m->o->load == SYNTHETIC_LENGTHS ? 0.1 : 0.02;
+	double share = progress >= 0 ? m->o->severity : kind->usual;
+	bool pauses = m->o->load == SYNTHETIC_PAUSES && progress < 0;
+
+	if (kind->is_flag)
+		share = synthetic_draw(&m->random) < share;
+	else
+		share += spread * draw_normal(&m->random);
+	values[1] = kind->amount * (0.9 + 0.2 * synthetic_draw(&m->random));
+	/* A checkpoint is all of it, for a moment; the end of an epoch is, too, but there is little of it. */
+	if (pauses && m->step % 1000 >= 500 && m->step % 1000 < 500 + kind->moment)
+		share = 1;
+	if (pauses && m->step % 2000 >= 1700) {
+		share = 1;
+		values[1] *= kind->little / kind->amount;
+	}
+	values[0] = fmin(1, fmax(0, share));
+}
+
+static void set_errors(struct maker *m, double *values)
+{
+	bool of_links = m->o->fault == SYNTHETIC_LINKS;
+	double left_s, progress = fault_at(m, m->now_s, &left_s);
+	double a_minute = m->o->load == SYNTHETIC_LENGTHS ? 1 : 0.2;
+	bool begins = progress >= 0 && !m->was_fault;
+
+	m->was_fault = progress >= 0;
+	if (progress >= 0)
+		a_minute = of_links ? m->o->severity : (m->o->severity - 1) * 60 / DRIFT_S;
+	else if (!of_links)
+		a_minute = 0;
+	values[0] = floor(a_minute / 60) + (synthetic_draw(&m->random) < fmod(a_minute / 60, 1));
+	if (!of_links && begins)
+		values[0]++;
+	/* A link that trains again loses a handful of packets at once. */
+	if (of_links && m->o->load == SYNTHETIC_PAUSES && progress < 0 && m->step % 2000 == 1000)
+		values[0] += 6;
+}
+
 static int add_sample(struct maker *m)
 {
 	struct synthetic_run *run = m->run;
@@ -197,6 +264,10 @@ static int add_sample(struct maker *m)
 		set_allocator(m, sample->values);
 	else if (m->o->fault == SYNTHETIC_POWER)
 		set_gpu(m, sample->values);
+	else if (m->o->fault == SYNTHETIC_XID || m->o->fault == SYNTHETIC_LINKS)
+		set_errors(m, sample->values);
+	else if (share_kinds[m->o->fault].period_s > 0)
+		set_share(m, &share_kinds[m->o->fault], sample->values);
 	m->step++;
 	return 0;
 }

@@ -1,7 +1,8 @@
 /*
  * Series with faults at known times: what detectors are tried on. Each run is an hour (or another
- * time) of one program that trains: the times of its steps, its memory, its allocator or its GPU, with
- * the usual things that are no faults (warm-up, checkpoints, validation, inputs of different lengths),
+ * time) of one program that trains: the times of its steps, its memory, its allocator, its GPU, shares of its
+ * time and errors, with the usual things that are no faults (warm-up, checkpoints, validation, inputs of
+ * different lengths; of shares: some of it always, all of it for a moment, and where there is little of it),
  * and faults by a schedule that is drawn at random: exponential times between them (mean 240 s),
  * normal durations (120 s, deviation 20 s), 60 s of rest after each; the schedule of Greyhound's
  * generator (ATC 2025). The first 400 s are clean: every detector has something to learn from. A run has one stall at most.
@@ -23,6 +24,16 @@ enum synthetic_fault {
 	SYNTHETIC_LEAK = 3,      /* severity MB of memory with each step */
 	SYNTHETIC_FRAGMENTS = 4, /* this share of the reserved memory is of no use */
 	SYNTHETIC_POWER = 5, /* a GPU's power falls by this share, and with it its temperature */
+	/* Shares of a second, severity in the fault: */
+	SYNTHETIC_LAUNCHES = 6,
+	SYNTHETIC_TINY = 7,
+	SYNTHETIC_PAGEABLE = 8,
+	SYNTHETIC_THROTTLE = 9, /* of seconds in which it is throttled */
+	SYNTHETIC_IDLE = 10,    /* likewise, idle; a fault lasts for DRIFT_S */
+	SYNTHETIC_OVERLAP = 11, /* of a window every 20 s; likewise */
+	/* Errors: severity of them in a fault, and a minute; the next comes no sooner than DRIFT_S after it. */
+	SYNTHETIC_XID = 12,
+	SYNTHETIC_LINKS = 13,
 	SYNTHETIC_N_FAULTS
 };
 

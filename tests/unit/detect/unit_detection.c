@@ -100,6 +100,37 @@ static void other_faults_are_found(void **state)
 	}
 }
 
+/* Shares and errors: found where there is enough of them, and not where there is less than the least of them, none that
+ * matters, or much of them for a moment. */
+static void shares_and_errors_are_found(void **state)
+{
+	const struct {
+		const struct gs_detector *detector;
+		enum synthetic_fault fault;
+		double much, too_little;
+	} trials[] = {
+		{&gs_detect_launches, SYNTHETIC_LAUNCHES, 0.7, 0.3},
+		{&gs_detect_tiny, SYNTHETIC_TINY, 0.95, 0.6},
+		{&gs_detect_pageable, SYNTHETIC_PAGEABLE, 0.9, 0.3},
+		{&gs_detect_throttle, SYNTHETIC_THROTTLE, 1, 0.05},
+		{&gs_detect_idle, SYNTHETIC_IDLE, 1, 0.8},
+		{&gs_detect_overlap, SYNTHETIC_OVERLAP, 1, 0.5},
+		{&gs_detect_xid, SYNTHETIC_XID, 1, 0},
+		{&gs_detect_link_errors, SYNTHETIC_LINKS, 60, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++)
+		for (unsigned load = 0; load < SYNTHETIC_N_LOADS; load++) {
+			assert_true(f1_of(trials[i].detector, trials[i].fault, load,
+					  trials[i].much) >= 0.95);
+			if (trials[i].too_little > 0)
+				assert_true(f1_of(trials[i].detector, trials[i].fault, load,
+						  trials[i].too_little) <= 0.1);
+			assert_true(false_alarms_a_day(trials[i].detector, trials[i].fault, load) <=
+				    2);
+		}
+}
+
 /* What follows of how the rules are written, on any series. */
 static void rules_of_others(void **state)
 {
@@ -183,8 +214,11 @@ static void scores_of_counts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slow_steps_are_found), cmocka_unit_test(other_faults_are_found),
-		cmocka_unit_test(rules_of_others),      cmocka_unit_test(runs_are_as_labelled),
+		cmocka_unit_test(slow_steps_are_found),
+		cmocka_unit_test(other_faults_are_found),
+		cmocka_unit_test(shares_and_errors_are_found),
+		cmocka_unit_test(rules_of_others),
+		cmocka_unit_test(runs_are_as_labelled),
 		cmocka_unit_test(scores_of_counts),
 	};
 
