@@ -309,7 +309,7 @@ ROOMS = [
     Room("server/api", BASE + " core/series core/scrub core/text model/trace model/node analysis/job_report net/http output/metrics output/plot server/openapi server/store server/finding server/session_export server/head server/live", "libjansson threads libm",
          "a head's HTTP API: sessions, job reports, history, exports, plots",
          "keys and statuses of its answers"),
-    Room("commands/common", NODE + " core/text model/gpu_work sources/identity sources/sampler pipeline/correlate pipeline/gpu_activity pipeline/aggregate analysis/detect analysis/explain output/report output/trace_export output/metrics_push", "libm",
+    Room("commands/common", NODE + " core/text model/gpu_work sources/identity sources/sampler pipeline/correlate pipeline/gpu_activity pipeline/holders pipeline/aggregate analysis/detect analysis/explain output/report output/trace_export output/metrics_push", "libm",
          "what all commands share: options by tables, messages, exit statuses, where a summary and findings go",
          "the only room beside the commands that prints"),
     Room("commands/head", BASE + " core/text model/trace model/node sources/identity sources/gpu sources/sampler net/grpc net/http_client net/uplink output/plot server/store server/session_export server/head server/api commands/common", "",

@@ -215,10 +215,25 @@ def troubles(t):
     kinds_found = sorted((f['subject'], command_of[f['name'].split()[1]].split()[-2]) for f in found if f['detector'] in ('tiny', 'pageable', 'leak'))
     t.equal('each trouble, and no other', kinds_found, [('allocated_memory', 'leak'), ('pageable_copies', 'pageable'), ('tiny_kernels', 'tiny')])
     for f in found:
-        t.true('no cause is made up', f['cause'] is None or f['subject'] in ('steps', 'calls', 'launches', 'pageable_copies'), f)
+        t.true('no cause is made up', f['cause'] is None or f['subject'] in ('steps', 'calls', 'launches', 'pageable_copies', 'allocated_memory'), f)
         t.match('what shows it', '^gpuscope report --by ', f['command'])
+    leak = next(f for f in found if f['subject'] == 'allocated_memory')
+    t.match('what was asked for', r'^cudaMalloc of 1\.00 MiB or more: .* more held since then, (9\d|100) % of the growth$', leak['cause']['text'])
+    t.equal('as data', (leak['cause']['key'], leak['cause']['confidence'] > 0.9), ('call_site', True))
     t.equal('which copies', [f['cause']['key'] for f in found if f['subject'] == 'pageable_copies'], ['host_to_device'])
     t.true('a model', all(f['model'] for f in found), found)
+
+
+@case('memory that leaks: the line that asked for it, where stacks are recorded', timeout=240)
+def leaks(t):
+    path, script = t.path('leak.gst'), t.path('leak.py')
+    with open(script, 'w') as f:
+        f.write(TROUBLES)
+    t.trace('--memory', '-o', path, command=[PYTHON, script, f'{harness.fake}/libcudart.so.13', 'leak', '20'])
+    found = json.loads(t.tool('explain', '--format=json', *SOONER, path, status=0).out)['findings']
+    leak = next(f for f in found if f['subject'] == 'allocated_memory')
+    line = next(i for i, x in enumerate(TROUBLES.splitlines(), 1) if 'cudaMalloc(ctypes.byref(b)' in x)
+    t.match('which', rf'^cudaMalloc at {script}:{line} hold: .* more held since then, (9\d|100) % of the growth$', leak['cause']['text'])
 
 
 @case('of an agent: what holds, over its API, as metrics, as an alert, and over its control socket', timeout=120, needs=None)

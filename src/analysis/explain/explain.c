@@ -63,6 +63,7 @@ struct gs_explain {
 	struct gpus *gpus;         /* owned */
 	struct overlap *overlap;   /* owned */
 	struct growth *growth;     /* owned */
+	struct sites *sites;       /* owned */
 	uint64_t n_samples, n_left_out;
 };
 
@@ -86,7 +87,8 @@ int gs_explain_new(struct gs_explain **ret)
 	e->gpus = explain_gpus_new();
 	e->overlap = explain_overlap_new();
 	e->growth = explain_growth_new();
-	if (!e->evidence || !e->pace || !e->gpus || !e->overlap || !e->growth) {
+	e->sites = explain_sites_new();
+	if (!e->evidence || !e->pace || !e->gpus || !e->overlap || !e->growth || !e->sites) {
 		gs_explain_free(&e);
 		return -ENOMEM;
 	}
@@ -124,6 +126,7 @@ void gs_explain_free(struct gs_explain **explain)
 	explain_gpus_free(&e->gpus);
 	explain_overlap_free(&e->overlap);
 	explain_growth_free(&e->growth);
+	explain_sites_free(&e->sites);
 	free(e);
 	*explain = NULL;
 }
@@ -146,6 +149,11 @@ int gs_explain_set(struct gs_explain *explain, const char *key, const char *valu
 						   &explain->options[i], err);
 	}
 	return gs_err_set(err, -EINVAL, "no option \"%s\" of a detector", key);
+}
+
+void gs_explain_set_namer(struct gs_explain *explain, gs_explain_name_fn name, void *ctx)
+{
+	explain_sites_set_namer(explain->sites, name, ctx);
 }
 
 static int start_series(struct gs_explain *e, struct series *s, const struct gs_detector *detector,
@@ -193,6 +201,9 @@ static void judge_cause(const struct gs_explain *e, struct gs_explain_finding *f
 	case GS_EXPLAIN_NODE_MEMORY:
 		explain_growth_judge(e->growth, f, now_ns, &f->cause);
 		return;
+	case GS_EXPLAIN_ALLOCATED:
+		explain_sites_judge(e->sites, f, now_ns, &f->cause);
+		return;
 	case GS_EXPLAIN_IDLE_GPU:
 		explain_growth_judge_holder(e->growth, f, now_ns, &f->cause);
 		return;
@@ -200,7 +211,7 @@ static void judge_cause(const struct gs_explain *e, struct gs_explain_finding *f
 	case GS_EXPLAIN_PAGEABLE:
 		explain_pace_judge(e->pace, f, &f->cause);
 		return;
-	default: /* memory of one process, links, XIDs: what is found says it */
+	default: /* resident memory of one process, links, XIDs: what is found says it */
 		return;
 	}
 }
@@ -444,8 +455,11 @@ int gs_explain_take_memory(struct gs_explain *explain, const struct gs_explain_m
 {
 	bool has_allocator = isfinite(m->used_bytes);
 	double both[] = {m->used_bytes, m->allocated_bytes};
-	int r = explain_feed_calls(explain, &gs_detect_leak, GS_EXPLAIN_ALLOCATED, m->comm, m->pid,
-				   0, m->time_ns, &both[!has_allocator]);
+	int r;
+
+	explain_sites_take_second(explain->sites, m->pid, m->time_ns, both[!has_allocator]);
+	r = explain_feed_calls(explain, &gs_detect_leak, GS_EXPLAIN_ALLOCATED, m->comm, m->pid, 0,
+			       m->time_ns, &both[!has_allocator]);
 
 	return r == 0 && has_allocator
 		       ? explain_feed_calls(explain, &gs_detect_fragmentation, GS_EXPLAIN_ALLOCATOR,
@@ -504,6 +518,7 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 	int r = explain_evidence_follow(explain->evidence, call->pid, call->tid);
 
 	explain_evidence_take_call(explain->evidence, call);
+	explain_sites_take_call(explain->sites, call);
 	if (r == 0)
 		r = explain_pace_take_call(explain, explain->pace, call);
 	if (r == 0)
@@ -564,7 +579,8 @@ int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapsh
 
 #define REPORT_DELAY_NS 5000000000ull
 
-static void report_list(struct findings *list, uint64_t now_ns, gs_explain_report_fn fn, void *ctx)
+static void report_list(const struct gs_explain *e, struct findings *list, uint64_t now_ns,
+			gs_explain_report_fn fn, void *ctx)
 {
 	for (uint32_t i = 0; i < list->n; i++) {
 		struct gs_explain_finding *f = &list->items[i];
@@ -572,6 +588,7 @@ static void report_list(struct findings *list, uint64_t now_ns, gs_explain_repor
 		if (!f->begun_reported && !f->ended_ns && !f->cause.key &&
 		    now_ns < f->begun.found_ns + REPORT_DELAY_NS)
 			continue;
+		explain_sites_describe(e->sites, &f->cause);
 		if (!f->begun_reported || (f->ended_ns && !f->ended_reported))
 			fn(ctx, f);
 		f->begun_reported = true;
@@ -587,8 +604,8 @@ void gs_explain_report(struct gs_explain *explain, uint64_t now_ns, gs_explain_r
 	for (unsigned i = 1; i < GS_EXPLAIN_STEP_SLOTS; i++)
 		if (explain->slots[i].sum_ns > longest->sum_ns)
 			longest = &explain->slots[i];
-	report_list(&explain->findings, now_ns, fn, ctx);
-	report_list(&longest->findings, now_ns, fn, ctx);
+	report_list(explain, &explain->findings, now_ns, fn, ctx);
+	report_list(explain, &longest->findings, now_ns, fn, ctx);
 }
 
 static int by_begin(const void *a, const void *b)
@@ -643,6 +660,8 @@ int gs_explain_finish(struct gs_explain *explain, unsigned slot, uint32_t run,
 	if (list->n)
 		qsort(list->items, list->n, sizeof(*list->items), by_begin);
 	link_findings(list);
+	for (uint32_t i = 0; i < list->n; i++)
+		explain_sites_describe(explain->sites, &list->items[i].cause);
 	*ret = (struct gs_explain_result){
 		.findings = list->items,
 		.n_findings = list->n,

@@ -80,6 +80,8 @@ struct gs_explain_cause {
 	double confidence;   /* how much of the difference it is, 0 to 1 */
 	uint64_t judged_ns;  /* how much time since the begin of the finding it rests on */
 	uint32_t pid;        /* the process that it is; 0: none */
+	uint32_t site;       /* a number of the room's of the call site that it is; 0: none */
+	double site_bytes;   /* which are held from there since then */
 	uint32_t n_evidence; /* the largest differences first */
 	struct gs_explain_evidence evidence[GS_EXPLAIN_EVIDENCE];
 };
@@ -122,7 +124,11 @@ struct gs_explain_call {
 	uint32_t aux;
 	bool failed;          /* it returned an error */
 	bool seen_from_begin; /* its process is traced since it began */
+	uint64_t site;        /* from where it was made: any number of its own; 0 not known */
 };
+
+/* Put the place of that number, "train.py:31 step", into out, or "". */
+typedef void (*gs_explain_name_fn)(void *ctx, uint64_t site, char *out, size_t bytes);
 
 struct gs_explain_memory { /* of a process on GPUs, in a second */
 	uint32_t pid;
@@ -171,6 +177,9 @@ void gs_explain_free(struct gs_explain **explain);
  * with err. */
 int gs_explain_set(struct gs_explain *explain, const char *key, const char *value,
 		   struct gs_err *err);
+
+/* How to name places, while it lives. Without it they have no names. */
+void gs_explain_set_namer(struct gs_explain *explain, gs_explain_name_fn name, void *ctx);
 
 /* A call that returned; its texts are copied. 0 or -ENOMEM. */
 int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_call *call);

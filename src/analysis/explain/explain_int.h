@@ -52,6 +52,9 @@ struct pace;
 struct pace *explain_pace_new(void); /* NULL: no memory */
 void explain_pace_free(struct pace **pace);
 
+/* Is it memory of the host that a GPU reaches by itself, by the name of who gives it? */
+bool explain_gives_pinned(const char *name);
+
 /* What makes the share: of launches how many and how long, of copies which call. */
 void explain_pace_judge(const struct pace *pace, const struct gs_explain_finding *finding,
 			struct gs_explain_cause *cause);
@@ -81,6 +84,14 @@ void explain_growth_free(struct growth **growth);
 /* Memory of the processes of a sample. */
 void explain_growth_take(struct growth *growth, const struct gs_node_snapshot *node);
 
+/* A point of what one of many (id, from 1) holds of something, or of all of it (0); bytes below 0: not known. */
+void explain_growth_add(struct growth *growth, const char *of, uint32_t id, const char *comm,
+			uint64_t time_ns, double bytes);
+
+/* Which of them has most of what all of it grew by between the two times; 0: none has, or it is not known. */
+uint32_t explain_growth_find(const struct growth *growth, const char *of, uint64_t from_ns,
+			     uint64_t to_ns, double *ret_bytes, double *ret_share);
+
 /* Which process makes most of what the memory of a node or GPU grew by. */
 void explain_growth_judge(const struct growth *growth, const struct gs_explain_finding *finding,
 			  uint64_t until_ns, struct gs_explain_cause *cause);
@@ -89,6 +100,26 @@ void explain_growth_judge(const struct growth *growth, const struct gs_explain_f
 void explain_growth_judge_holder(const struct growth *growth,
 				 const struct gs_explain_finding *finding, uint64_t until_ns,
 				 struct gs_explain_cause *cause);
+
+/* --- sites.c: where memory of GPUs was asked for --- */
+
+struct sites;
+
+struct sites *explain_sites_new(void); /* NULL: no memory */
+void explain_sites_free(struct sites **sites);
+void explain_sites_set_namer(struct sites *sites, gs_explain_name_fn name, void *ctx);
+void explain_sites_take_call(struct sites *sites, const struct gs_explain_call *call);
+
+/* A second of a process; all_bytes: as of the series that is followed. */
+void explain_sites_take_second(struct sites *sites, uint32_t pid, uint64_t time_ns,
+			       double all_bytes);
+
+/* Its text again: by now the place may have a name. Of no call site: nothing happens. */
+void explain_sites_describe(const struct sites *sites, struct gs_explain_cause *cause);
+
+/* From which place most of the growth comes. */
+void explain_sites_judge(const struct sites *sites, const struct gs_explain_finding *finding,
+			 uint64_t until_ns, struct gs_explain_cause *cause);
 
 /* --- overlap.c: communication and computation by the GPU's own times --- */
 

@@ -87,8 +87,8 @@ static void thin_out(struct holder *h)
 	h->spacing_ns *= 2;
 }
 
-static void take_point(struct growth *g, const char *of, uint32_t pid, const char *comm,
-		       uint64_t time_ns, double bytes)
+void explain_growth_add(struct growth *g, const char *of, uint32_t pid, const char *comm,
+			uint64_t time_ns, double bytes)
 {
 	struct holder *h = bytes >= 0 ? holder_of(g, of, pid, time_ns) : NULL;
 
@@ -109,18 +109,19 @@ void explain_growth_take(struct growth *g, const struct gs_node_snapshot *node)
 {
 	char name[GS_EXPLAIN_NAME_BYTES];
 
-	take_point(g, node->name, 0, "", node->time_ns, (double)node->host->sample.mem_used_bytes);
+	explain_growth_add(g, node->name, 0, "", node->time_ns,
+			   (double)node->host->sample.mem_used_bytes);
 	for (uint32_t i = 0; i < node->gpu->n_gpus; i++) {
 		explain_name_gpu(node, i, name);
-		take_point(g, name, 0, "", node->time_ns, /* NAN is not taken */
-			   gs_gpu_value(&node->gpu->sample[i], GS_GPU_MEM_USED));
+		explain_growth_add(g, name, 0, "", node->time_ns, /* NAN is not taken */
+				   gs_gpu_value(&node->gpu->sample[i], GS_GPU_MEM_USED));
 	}
 	for (uint32_t i = 0; i < node->host->n_processes; i++) {
 		const struct gs_host_process *p = &node->host->process[i];
 
 		if (!(p->flags & GS_HOST_PROCESS_ANCESTOR))
-			take_point(g, node->name, p->pid, p->comm, node->time_ns,
-				   (double)p->rss_bytes);
+			explain_growth_add(g, node->name, p->pid, p->comm, node->time_ns,
+					   (double)p->rss_bytes);
 	}
 	for (uint32_t i = 0; i < node->gpu->n_processes; i++) {
 		const struct gs_gpu_process *p = &node->gpu->process[i];
@@ -128,7 +129,7 @@ void explain_growth_take(struct growth *g, const struct gs_node_snapshot *node)
 		if (p->ended || p->gpu >= node->gpu->n_gpus)
 			continue;
 		explain_name_gpu(node, p->gpu, name);
-		take_point(g, name, p->pid, p->comm, node->time_ns, (double)p->used_bytes);
+		explain_growth_add(g, name, p->pid, p->comm, node->time_ns, (double)p->used_bytes);
 	}
 }
 
@@ -167,6 +168,14 @@ static const struct holder *find_most(const struct growth *g, const char *of, ui
 	*ret_bytes = most;
 	*ret_share = fmin(1, most / all);
 	return all > 0 && most >= NAMED_SHARE * all ? found : NULL;
+}
+
+uint32_t explain_growth_find(const struct growth *g, const char *of, uint64_t from_ns,
+			     uint64_t to_ns, double *ret_bytes, double *ret_share)
+{
+	const struct holder *h = find_most(g, of, from_ns, to_ns, ret_bytes, ret_share);
+
+	return h ? h->pid : 0;
 }
 
 static void name_holder(struct gs_explain_cause *c, const struct holder *h, double share,

@@ -82,8 +82,7 @@ static bool is_pinned(const struct pace *p, uint32_t pid, uint64_t address)
 	return false;
 }
 
-/* Memory of the host that a GPU reaches by itself, by the name of who gives it. */
-static bool gives_pinned(const char *name)
+bool explain_gives_pinned(const char *name)
 {
 	return strstr(name, "Host") || strstr(name, "Managed");
 }
@@ -97,7 +96,7 @@ static int note_memory(struct pace *p, struct place *of, const struct gs_explain
 				p->ranges[i--] = p->ranges[--p->n_ranges];
 		return 0;
 	}
-	if (!gives_pinned(c->name))
+	if (!explain_gives_pinned(c->name))
 		return 0;
 	if (p->n_ranges == MAX_RANGES || !c->arg[0]) {
 		of->is_blind = true;

@@ -15,6 +15,7 @@
 #include "model/trace/dict.h"
 #include "model/trace/record_account.h"
 #include "pipeline/correlate/correlate.h"
+#include "pipeline/holders/holders.h"
 
 _Static_assert(GS_EXPLAIN_STEP_SLOTS == GS_AGGREGATE_STEP_SLOTS, "steps are handed on");
 
@@ -60,6 +61,18 @@ static void take_step(void *ctx, const struct gs_aggregate_step *step)
 		f->error = r;
 }
 
+/* Stacks may come after the calls that have them: a place is named when it matters. */
+static void name_place(void *ctx, uint64_t site, char *out, size_t bytes)
+{
+	const struct gs_rec_memory_site place = {
+		.process = 1, .py_stack = (uint32_t)(site >> 32), .native_stack = (uint32_t)site};
+	const struct gs_findings *f = ctx;
+
+	gs_holders_describe_place(f->dict, &place, out, bytes);
+	if (strcmp(out, "unknown") == 0)
+		out[0] = '\0';
+}
+
 int gs_findings_new(struct gs_aggregate *view, struct gs_findings **ret)
 {
 	struct gs_findings *f = calloc(1, sizeof(*f));
@@ -69,6 +82,9 @@ int gs_findings_new(struct gs_aggregate *view, struct gs_findings **ret)
 		f->decoder = gs_node_decoder_new();
 		f->dict = gs_dict_new();
 		r = f->decoder && f->dict ? 0 : -ENOMEM;
+		if (f->dict)
+			gs_dict_keep_stacks(f->dict);
+		gs_explain_set_namer(f->explain, name_place, f);
 	}
 	if (r < 0) {
 		gs_findings_free(&f);
@@ -146,6 +162,7 @@ static int take_call(struct gs_findings *f, const struct gs_rec_call *call)
 	c.failed = call->failed;
 	c.seen_from_begin = p->head.flags & GS_PROCESS_BEGUN;
 	c.process = p->id;
+	c.site = (uint64_t)call->py_stack << 32 | call->native_stack;
 	c.pid = p->pid;
 	c.tid = thread->tid;
 	c.layer = fn->layer;

@@ -93,8 +93,8 @@ static const struct gs_rec_frame *native_place(const struct gs_dict *dict, uint3
 
 /* A line of Python before a native function before what is around the call. What is of no process are all
  * call sites that found no room. */
-static void describe_place(const struct gs_dict *dict, const struct gs_rec_memory_site *s,
-			   char *text, size_t bytes)
+void gs_holders_describe_place(const struct gs_dict *dict, const struct gs_rec_memory_site *s,
+			       char *text, size_t bytes)
 {
 	const struct gs_rec_frame *f = s->py_stack ? gs_line_of_stack(dict, s->py_stack) : NULL;
 	const struct gs_rec_function *scope = gs_dict_function(dict, s->scope);
@@ -128,7 +128,7 @@ static void fill_place(const struct gs_dict *dict, struct gs_summary *summary,
 	const struct gs_rec_function *f = gs_dict_function(dict, r->function);
 	char text[1024];
 
-	describe_place(dict, r, text, sizeof(text));
+	gs_holders_describe_place(dict, r, text, sizeof(text));
 	*p = (struct gs_memory_place){
 		.pid = process ? process->pid : 0,
 		.comm = gs_summary_text(summary,

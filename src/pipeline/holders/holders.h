@@ -24,4 +24,9 @@ bool gs_holders_take(struct gs_holders *holders, const struct gs_record *record)
 int gs_holders_summarize(const struct gs_holders *holders, const struct gs_dict *dict,
 			 struct gs_summary *summary);
 
+/* Where memory was asked for, "train.py:31 step", by the stacks and the scope of the record; "unknown", and "" of sites
+ * that found no room. */
+void gs_holders_describe_place(const struct gs_dict *dict, const struct gs_rec_memory_site *site,
+			       char *text, size_t bytes);
+
 #endif

@@ -596,6 +596,73 @@ static void memory_of_an_allocator(void **state)
 	gs_explain_free(&m.e);
 }
 
+static void name_site(void *ctx, uint64_t site, char *out, size_t bytes)
+{
+	snprintf(out, bytes, site == 7 ? "train.py:%llu" : "", (unsigned long long)site);
+}
+
+static void take_block(struct maker *m, uint64_t site, uint64_t address, bool is_free)
+{
+	struct gs_explain_call c = {.process = 1,
+				    .function = is_free ? 2 : 1,
+				    .pid = 100,
+				    .tid = 100,
+				    .func_class = is_free ? GS_CLASS_FREE : GS_CLASS_ALLOC,
+				    .comm = "train",
+				    .name = is_free ? "cudaFree" : "cudaMalloc",
+				    .bytes = is_free ? 0 : 1000000,
+				    .start_ns = m->now_ns,
+				    .dur_ns = 1000,
+				    .arg = {address},
+				    .site = site};
+
+	assert_int_equal(gs_explain_take_call(m->e, &c), 0);
+}
+
+/* A block a second of this many places, one after the other, and from place 3 one that is given back at once. */
+static struct gs_explain_cause leak_of(unsigned n_sites, uint64_t first_site)
+{
+	struct gs_explain_cause cause = {.key = NULL};
+	struct maker m = begin();
+	unsigned n_leaks = 0;
+
+	gs_explain_set_namer(m.e, name_site, NULL);
+	for (unsigned t = 0; t < 1200; t++, m.now_ns += S) {
+		struct gs_explain_memory memory = {.pid = 100,
+						   .comm = "train",
+						   .time_ns = m.now_ns,
+						   .allocated_bytes = 1e6 * (t + 1),
+						   .used_bytes = NAN};
+
+		take_block(&m, first_site ? first_site + t % n_sites : 0, 4096 + t, false);
+		take_block(&m, 3, 1, false);
+		take_block(&m, 3, 1, true);
+		assert_int_equal(gs_explain_take_memory(m.e, &memory), 0);
+	}
+	finish(&m, 0, 0);
+	for (size_t i = 0; i < m.result.n_findings; i++)
+		if (m.result.findings[i].subject == GS_EXPLAIN_ALLOCATED) {
+			cause = m.result.findings[i].cause;
+			n_leaks++;
+		}
+	assert_int_equal(n_leaks, 1);
+	gs_explain_free(&m.e);
+	return cause;
+}
+
+/* The place that most of a leak comes from; of many places none. */
+static void cause_of_a_leak(void **state)
+{
+	struct gs_explain_cause c = leak_of(1, 7);
+
+	assert_string_equal(c.key, "call_site");
+	assert_true(c.confidence > 0.9);
+	assert_memory_equal(c.text, "cudaMalloc at train.py:7: ", 26);
+	c = leak_of(1, 0);
+	assert_memory_equal(c.text, "cudaMalloc of 512 KiB or more: ", 31);
+	assert_null(leak_of(4, 10).key);
+}
+
 struct reports {
 	unsigned n_begun, n_ended;
 	char first[GS_EXPLAIN_TEXT_BYTES];
@@ -672,6 +739,7 @@ int main(void)
 		cmocka_unit_test(cause_of_a_stall),
 		cmocka_unit_test(cause_behind_a_wait),
 		cmocka_unit_test(cause_within_a_part),
+		cmocka_unit_test(cause_of_a_leak),
 		cmocka_unit_test(kinds_of_calls),
 		cmocka_unit_test(copies_of_pinned_memory),
 		cmocka_unit_test(held_and_idle),
