@@ -133,7 +133,7 @@ ROOMS = [
          "stacks: unwinding by tables, names of addresses, frames of Python interpreters",
          "call frame information, symbol indexes; offsets of interpreter versions"),
     Room("sources/thread_stack", BASE + " core/reader model/trace sources/unwind", "",
-         "stacks of threads of running processes, read from outside while they wait",
+         "stacks of threads of running processes, read from outside: of those that wait, and samples of those that run",
          "which thread state of an interpreter is a thread's"),
     Room("sources/taskstats", BELOW, "libbpf",
          "what the kernel does for processes and cgroups: time by state, calls, I/O, network",

@@ -55,6 +55,14 @@ def sleeps(t):
     t.match('it came', r'hang over: all ranks have arrived at collective 22 of communicator 0x[0-9a-f]+ after 1[12]\.\d s', run.err)
 
 
+@case('one rank computes without end: its native stack is a sample', timeout=120)
+def spins(t):
+    run, after_s, _ = run_stuck(t, 'spin', 8000, r'rank 2, native: ')
+    check_time(t, after_s, QUIET_S, QUIET_S + PROMISE_S)
+    t.match('where it is', r'  rank 2, native: spin_here < (gather_odd < )?(run_rank < )?main < ', run.err)
+    t.match('of one that waits', r'  rank 0, native: .*pthread_barrier_wait < ', run.err)
+
+
 @case('one rank is killed: said without waiting for quiet', timeout=120)
 def dies(t):
     run, after_s, pid = run_stuck(t, 'die', 12000, r'hang: rank 2 ')

@@ -76,7 +76,7 @@ static char *read_python(struct trace_hangs *h, const struct gs_hang_rank *r)
 	return n > 0 ? strdup(stack) : NULL;
 }
 
-/* "poll < wait_for_peer < main", likewise; NULL: it runs, or cannot be read. */
+/* "poll < wait_for_peer < main", likewise; NULL: it cannot be read. */
 static char *read_native(struct gs_native *native, const struct gs_hang_rank *r)
 {
 	GS_FREE struct gs_native_stack *stack = calloc(1, sizeof(*stack));

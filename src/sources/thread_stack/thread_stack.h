@@ -1,6 +1,6 @@
 /*
- * Stacks of threads of running processes, read from outside without stopping them: of threads that wait,
- * which stand still. Of one that runs meanwhile, what is read may be of two moments.
+ * Stacks of threads of running processes, read from outside without stopping them. Of a Python thread that runs
+ * meanwhile, what is read may be of two moments; the native stack of one that runs is a sample of one moment.
  */
 #ifndef GS_SOURCES_THREAD_STACK_THREAD_STACK_H
 #define GS_SOURCES_THREAD_STACK_THREAD_STACK_H
@@ -18,8 +18,8 @@ struct gs_thread_stack_python {    /* a frame */
 int gs_thread_stack_python(pid_t pid, uint32_t tid, const struct gs_py_proc *proc,
 			   struct gs_thread_stack_python *frames, unsigned max);
 
-/* The native stack of a thread that waits in a system call, the innermost frame first. -EBUSY: it runs;
- * or as gs_native_unwind(), or of reading it. */
+/* The native stack of a thread, the innermost frame first. -EBUSY: it wants to run, and got no processor for half
+ * a second; or as gs_native_unwind(), or of reading it. */
 int gs_thread_stack_native(struct gs_native *native, uint32_t pid, uint32_t tid,
 			   struct gs_native_stack *ret_stack);
 
