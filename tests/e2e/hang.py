@@ -55,6 +55,19 @@ def sleeps(t):
     t.match('it came', r'hang over: all ranks have arrived at collective 22 of communicator 0x[0-9a-f]+ after 1[12]\.\d s', run.err)
 
 
+@case('ranks that make a communicator wait for one that does not: it is named, and that it came at last', timeout=120)
+def joins(t):
+    run, after_s, _ = run_stuck(t, 'join', 9000, r'hang: rank 2 ')
+    check_time(t, after_s, QUIET_S, QUIET_S + PROMISE_S)
+    t.match('who', r'hang: rank 2 has not called ncclCommInitRank in this trace: 3 of 4 ranks waiting in it for [\d.]+ s', run.err)
+    t.equal('the others', len(re.findall(r'  rank [013] \(process \d+\) is in ncclCommInitRank for [\d.]+ s', run.err)), 3)
+    t.match('where they are', r'  rank 0, native: .*pthread_barrier_wait < ', run.err)
+    t.match('it came', r'hang over: the 4 ranks have made the communicator after (8|9|10)\.\d+ s', run.err)
+    t.equal('once', run.err.count('hang: '), 1)
+    hang = run.summary['hangs'][0]
+    t.equal('in the summary', (len(run.summary['hangs']), hang['kind'], hang['ranks'], hang['has_arrived']), (1, 'joins', 4, True))
+
+
 @case('one rank computes without end: its native stack is a sample', timeout=120)
 def spins(t):
     run, after_s, _ = run_stuck(t, 'spin', 8000, r'rank 2, native: ')

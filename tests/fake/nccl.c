@@ -2,7 +2,7 @@
  * The stand-in for NCCL: every function under its profiling name, and weakly under its own, at the
  * same address, as in the real library. It moves no data and meets nobody: a communicator is what
  * its caller said it is, and ranks of different processes never wait for one another, except in an
- * all-reduce of a program that exports fake_nccl_meet(): that is called in it.
+ * all-reduce of a program that exports fake_nccl_meet(): that is called in it, as fake_nccl_join() in ncclCommInitRank.
  */
 #include "fake.h"
 #include "nccl_plugin.h"
@@ -80,6 +80,7 @@ enum {
 };
 
 void fake_nccl_meet(void) __attribute__((weak));
+void fake_nccl_join(void) __attribute__((weak));
 
 static bool is_comm(const struct ncclComm *comm)
 {
@@ -149,6 +150,8 @@ FAKE_EXPORT const char *pncclGetErrorString(ncclResult_t result)
 NC(CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank))
 {
 	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	if (fake_nccl_join)
+		fake_nccl_join();
 	return new_comm(hash_of(&commId, sizeof(commId)), nranks, rank, 0, comm);
 }
 

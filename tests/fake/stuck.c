@@ -10,6 +10,7 @@
  *	sleep     does nothing for MS before its all-reduce; spin: computes without a system call
  *	skip      leaves out the ncclAllGather; all wait for MS at the end, as in the next three
  *	function  calls ncclReduceScatter in place of it; count: half of it; type: int32 in place of float32
+ *	join      calls ncclCommInitRank after MS alone, before all of this
  *	die       is killed, and the others wait for MS
  *	idle      so do all others: they do nothing for MS, each in its own time
  *	steady    nothing; the ranks make MS steps without a pause in between
@@ -43,6 +44,13 @@ static unsigned wait_ms;
 /* Called by the stand-in in an all-reduce. */
 __attribute__((visibility("default"))) void fake_nccl_meet(void);
 void fake_nccl_meet(void)
+{
+	pthread_barrier_wait(meeting);
+}
+
+/* Likewise in ncclCommInitRank. */
+__attribute__((visibility("default"))) void fake_nccl_join(void);
+void fake_nccl_join(void)
 {
 	pthread_barrier_wait(meeting);
 }
@@ -109,6 +117,10 @@ static int run_rank(ncclUniqueId id, int rank)
 	int n_steps = is_mode("steady") ? (int)wait_ms : N_STEPS;
 	ncclComm_t comm;
 
+	if (rank == ODD && is_mode("join")) {
+		say_time();
+		do_nothing();
+	}
 	if (ncclCommInitRank(&comm, N_RANKS, id, rank) != ncclSuccess)
 		return 1;
 	for (int step = 0; step < n_steps; step++) {
@@ -118,7 +130,7 @@ static int run_rank(ncclUniqueId id, int rank)
 			do_nothing();
 		if (step == AT_STEP && is_mode("die"))
 			alarm(wait_ms / 1000);
-		if (step == AT_STEP && rank == ODD && !is_mode("steady"))
+		if (step == AT_STEP && rank == ODD && !is_mode("steady") && !is_mode("join"))
 			gather_odd(comm, buf);
 		else
 			ncclAllGather(buf, buf, 512, ncclFloat32, comm, NULL);

@@ -8,6 +8,7 @@
 
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
+#include "model/trace/func.h"
 
 #define N_NAMED 4 /* ranks that a line names */
 
@@ -140,12 +141,15 @@ static void put_odd_ranks(const struct gs_hang_found *f, char *out, size_t bytes
 {
 	size_t n = f->n_odd, at = 0;
 
-	if (n == 1) {
+	if (n == 1 && f->ranks[0].pid) {
 		snprintf(out, bytes, "rank %d (process %u)", f->ranks[0].rank, f->ranks[0].pid);
 		return;
 	}
 	for (size_t i = 0; i < n && i < N_NAMED; i++)
-		at += (size_t)snprintf(out + at, bytes - at, "%s%d", i ? ", " : "ranks ",
+		at += (size_t)snprintf(out + at, bytes - at, "%s%d",
+				       i       ? ", "
+				       : n > 1 ? "ranks "
+					       : "rank ",
 				       f->ranks[i].rank);
 	if (n > N_NAMED)
 		snprintf(out + at, bytes - at, " and %zu more", n - N_NAMED);
@@ -196,10 +200,59 @@ static void put_differs(const struct gs_hang_found *f, char *out)
 			 who, f->call, f->id, op);
 }
 
+static const char *name_function(uint32_t function)
+{
+	const struct gs_func *f = gs_func_by_id(function);
+
+	return f ? f->name : "";
+}
+
+static void put_joins(const struct gs_hang_found *f, char *out)
+{
+	const char *function = name_function(f->op.function);
+	char who[96], waited[GS_FMT_BYTES];
+	size_t n_inside = f->n_seen - f->n_odd;
+
+	put_odd_ranks(f, who, sizeof(who));
+	gs_fmt_ns(waited, f->found_ns > f->since_ns ? f->found_ns - f->since_ns : 0);
+	if (f->n_odd)
+		snprintf(out, GS_HANG_TEXT_BYTES,
+			 "%s %s not called %s in this trace: %zu of %d ranks waiting in it for %s",
+			 who, f->n_odd == 1 ? "has" : "have", function, n_inside, f->n_ranks,
+			 waited);
+	else if (n_inside == (size_t)f->n_ranks)
+		snprintf(
+			out, GS_HANG_TEXT_BYTES,
+			"all %d ranks have called %s and wait in it for %s: they do not reach each other",
+			f->n_ranks, function, waited);
+	else
+		snprintf(
+			out, GS_HANG_TEXT_BYTES,
+			"%zu of %d ranks wait in %s for %s; the others have not called it in this trace",
+			n_inside, f->n_ranks, function, waited);
+}
+
+static const char *put_join_rank(const struct gs_hang_found *f, const struct gs_hang_rank *r,
+				 char *out)
+{
+	char waited[GS_FMT_BYTES];
+
+	gs_fmt_ns(waited, f->found_ns > r->last_ns ? f->found_ns - r->last_ns : 0);
+	if (r->state == GS_HANG_ARRIVED)
+		snprintf(out, GS_HANG_TEXT_BYTES, "rank %d (process %u) is in %s for %s", r->rank,
+			 r->pid, name_function(r->last.function), waited);
+	else
+		snprintf(out, GS_HANG_TEXT_BYTES, "rank %d has not called %s", r->rank,
+			 name_function(f->op.function));
+	return out;
+}
+
 const char *gs_hang_text(const struct gs_hang_found *f, char out[GS_HANG_TEXT_BYTES])
 {
 	if (f->kind == GS_HANG_WAITS)
 		put_waits(f, out);
+	else if (f->kind == GS_HANG_JOINS)
+		put_joins(f, out);
 	else
 		put_differs(f, out);
 	return out;
@@ -210,7 +263,11 @@ const char *gs_hang_rank_text(const struct gs_hang_found *f, const struct gs_han
 {
 	char op[GS_HANG_TEXT_BYTES], ago[GS_FMT_BYTES];
 	const struct gs_hang_op *shown = &r->last;
-	int n = snprintf(out, GS_HANG_TEXT_BYTES, "rank %d (process %u)", r->rank, r->pid);
+	int n;
+
+	if (f->kind == GS_HANG_JOINS)
+		return put_join_rank(f, r, out);
+	n = snprintf(out, GS_HANG_TEXT_BYTES, "rank %d (process %u)", r->rank, r->pid);
 
 	if (r->state == GS_HANG_ENDED && r->end_signal)
 		n += snprintf(out + n, GS_HANG_TEXT_BYTES - (size_t)n,

@@ -95,6 +95,7 @@ void gs_hang_set_member(struct gs_hang *h, uint32_t member, uint32_t pid, uint64
 	struct group *g;
 	uint32_t index;
 
+	hang_make_joins(h, pid, n_ranks);
 	if (member >= GS_HANG_MAX_MEMBERS || !id || rank < 0 || n_ranks <= rank || n_ranks < 2 ||
 	    member_find(h, member) || !gs_vec_reach(&h->members, &h->n_members, member))
 		return;
@@ -200,6 +201,7 @@ void gs_hang_end_member(struct gs_hang *h, uint32_t member)
 
 void gs_hang_end_process(struct gs_hang *h, uint32_t pid, uint8_t signal, uint64_t end_ns)
 {
+	hang_end_joins(h, pid);
 	for (uint32_t i = 0; i < h->n_members; i++) {
 		struct member *m = &h->members[i];
 
@@ -367,6 +369,7 @@ static void check_difference(struct gs_hang *h, struct group *g, uint64_t now_ns
 
 void gs_hang_check(struct gs_hang *h, uint64_t now_ns, bool is_last)
 {
+	hang_check_joins(h, now_ns);
 	for (uint32_t i = 1; i < h->n_groups; i++) {
 		if (h->groups[i].is_lost)
 			continue;

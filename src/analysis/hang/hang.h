@@ -50,6 +50,7 @@ struct gs_hang_call {
 enum gs_hang_kind {
 	GS_HANG_WAITS = 1,   /* ranks wait for others that do not arrive */
 	GS_HANG_DIFFERS = 2, /* ranks made different calls as the same collective */
+	GS_HANG_JOINS = 3,   /* ranks wait for others to make a communicator together */
 };
 
 enum gs_hang_state {
@@ -64,8 +65,8 @@ enum gs_hang_state {
 };
 
 struct gs_hang_rank {
-	int32_t rank; /* in the communicator */
-	uint32_t pid;
+	int32_t rank;             /* in the communicator */
+	uint32_t pid;             /* 0: not known, it has not been seen */
 	uint32_t tid;             /* that made its last call; 0: none */
 	enum gs_hang_state state; /* where it is */
 	uint8_t end_signal;       /* that ended its process; 0: none, or not known */
@@ -82,7 +83,7 @@ struct gs_hang_found {
 	enum gs_hang_kind kind; /* a hang, or calls that do not match */
 	uint64_t id;            /* the same for all ranks of the communicator */
 	int32_t n_ranks;        /* of it, with those that were not put in */
-	uint64_t call;          /* which collective of the communicator, from 1 */
+	uint64_t call; /* which collective of the communicator, from 1; 0: it is being made */
 	uint64_t since_ns, found_ns;
 	uint64_t ended_ns; /* no rank waits any more; 0: they do */
 	bool has_arrived; /* because the last rank has arrived, and not because those that waited ended */
@@ -104,6 +105,24 @@ void gs_hang_set_member(struct gs_hang *hang, uint32_t member, uint32_t pid, uin
 /* It called a collective. The same call may come twice, first as one that has not returned. */
 void gs_hang_take_call(struct gs_hang *hang, uint32_t member, const struct gs_hang_call *call,
 		       bool is_inside);
+
+/* A call by which a rank makes a communicator with others, and which has not returned. */
+struct gs_hang_join {
+	uint64_t key; /* the same for all ranks of it, and of another one where that is known */
+	int32_t rank, n_ranks;
+	uint32_t pid, tid;
+	uint32_t function; /* id */
+	uint64_t start_ns;
+};
+
+#define GS_HANG_MAX_JOINS 64 /* communicators that are made at one time; of more nothing is said */
+
+/* All such calls as of now. Ranks that are in one for quiet_ns since the last of them came are a finding. */
+void gs_hang_take_joins(struct gs_hang *hang, const struct gs_hang_join *list, size_t n,
+			uint64_t now_ns);
+
+/* Is it time to put them in again? */
+bool gs_hang_wants_joins(const struct gs_hang *hang, uint64_t now_ns);
 
 /* It gave the communicator up. */
 void gs_hang_end_member(struct gs_hang *hang, uint32_t member);

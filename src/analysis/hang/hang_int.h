@@ -41,6 +41,14 @@ struct group {
 	uint32_t waits;                  /* place of the finding that holds, and 1; 0 none */
 };
 
+struct join { /* a communicator that ranks are making */
+	uint64_t key;
+	int32_t n_ranks, n_inside;        /* of it; of these, in the call now */
+	uint64_t newest_ns, oldest_ns;    /* when these called it */
+	uint32_t found;                   /* place of its finding, and 1; 0 none */
+	bool is_said, has_ended, is_made; /* has_ended: a process of it */
+};
+
 struct found {
 	struct gs_hang_found it;
 	bool is_due; /* to be handed out */
@@ -53,6 +61,9 @@ struct gs_hang {
 	struct group *groups; /* owned; [0] is never used */
 	uint32_t n_groups, n_groups_room;
 	struct gs_map by_id; /* -> index of the first group */
+	struct join joins[GS_HANG_MAX_JOINS];
+	uint32_t n_joins;
+	uint64_t joined_ns; /* when they were put in last */
 	struct found found[GS_HANG_MAX_FOUND];
 	uint32_t n_found;
 	uint64_t n_left_out;
@@ -60,6 +71,17 @@ struct gs_hang {
 
 /* The call of a rank by its number, from 1. NULL: not made yet, or no longer kept. */
 const struct call *hang_member_call(const struct member *member, uint64_t number);
+
+/* --- join.c --- */
+
+/* A process has a communicator of so many ranks now. */
+void hang_make_joins(struct gs_hang *hang, uint32_t pid, int32_t n_ranks);
+
+/* What ranks waited for has come. */
+void hang_check_joins(struct gs_hang *hang, uint64_t now_ns);
+
+/* A process ended. */
+void hang_end_joins(struct gs_hang *hang, uint32_t pid);
 
 /* --- found.c --- */
 

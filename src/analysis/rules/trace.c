@@ -147,7 +147,7 @@ static bool holds_rank_hang(const struct facts *f, struct gs_buf *text, double *
 	const struct gs_hang_summary *h = NULL;
 
 	for (size_t i = 0; i < f->s->n_hangs && !h; i++)
-		if (!f->s->hangs[i].has_arrived && strcmp(f->s->hangs[i].kind, "waits") == 0)
+		if (!f->s->hangs[i].has_arrived && strcmp(f->s->hangs[i].kind, "differs") != 0)
 			h = &f->s->hangs[i];
 	if (!h)
 		return false;

@@ -109,7 +109,7 @@ static void report_native(const struct gs_hang_found *f, struct trace_hang_stack
 		gs_log(GS_LOG_INFO, GS_LOG_PROCESSES, "no native stacks of ranks: %s",
 		       gs_err_text(&err, -ENOMEM));
 	for (size_t i = 0; native && i < n; i++) {
-		if (f->ranks[i].state == GS_HANG_ENDED)
+		if (f->ranks[i].state == GS_HANG_ENDED || !f->ranks[i].pid)
 			continue;
 		stacks[i].native = read_native(native, &f->ranks[i]);
 		if (stacks[i].native)
@@ -127,9 +127,9 @@ static void report_found(struct trace_hangs *h, const struct gs_hang_found *f)
 	char text[GS_HANG_TEXT_BYTES];
 
 	for (size_t i = 0; i < n; i++)
-		if (f->ranks[i].state != GS_HANG_ENDED)
+		if (f->ranks[i].state != GS_HANG_ENDED && f->ranks[i].pid)
 			stacks[i].python = read_python(h, &f->ranks[i]);
-	gs_cli_print_message("%s: %s", f->kind == GS_HANG_WAITS ? "hang" : "mismatch",
+	gs_cli_print_message("%s: %s", f->kind == GS_HANG_DIFFERS ? "mismatch" : "hang",
 			     gs_hang_text(f, text));
 	for (size_t i = 0; i < n; i++) {
 		gs_cli_print_message("  %s", gs_hang_rank_text(f, &f->ranks[i], text));
@@ -153,6 +153,11 @@ static void report_ended(struct trace_hangs *h, const struct gs_hang_found *f)
 	trace_output_hang(h->output, f, NULL, 0);
 	if (!f->has_arrived)
 		return; /* what became of them is in the summary */
+	if (f->kind == GS_HANG_JOINS) {
+		gs_cli_print_message("hang over: the %d ranks have made the communicator after %s",
+				     f->n_ranks, gs_fmt_ns(waited, f->ended_ns - f->since_ns));
+		return;
+	}
 	gs_cli_print_message(
 		"hang over: all ranks have arrived at collective %llu of communicator 0x%llx after %s",
 		(unsigned long long)f->call, (unsigned long long)f->id,

@@ -18,6 +18,7 @@
 #define INSIDE_NS (GS_HANG_HOLD_NS / 2) /* calls open for so long: all before them are known */
 
 #define ENDED_MAX 65536 /* processes between two looks */
+#define JOINS_MAX 4096
 
 struct ended {
 	uint32_t pid;
@@ -34,6 +35,9 @@ struct trace_hang {
 	/* Ends come as events, ahead of the records of what the process did before. */
 	struct ended *ended; /* owned */
 	uint32_t n_ended, cap_ended;
+	/* Calls that make a communicator and have not returned, of one look. */
+	struct gs_hang_join *joins; /* owned */
+	uint32_t n_joins, cap_joins;
 };
 
 /* "" of none that a person has named or begun. */
@@ -139,6 +143,7 @@ void trace_hang_free(struct trace_hang **hang)
 	gs_fleet_sums_free(&(*hang)->sums);
 	gs_jobs_free(&(*hang)->jobs);
 	free((*hang)->ended);
+	free((*hang)->joins);
 	free(*hang);
 	*hang = NULL;
 }
@@ -177,6 +182,23 @@ void trace_hang_account(struct trace_hang *h, const struct gs_account_reading *r
 		note_end(h, reading->pid, reading->end_signal, reading->now_mono_ns);
 }
 
+/* Beyond the limit, or without memory, it is one that is not in it. */
+static void note_join(struct trace_hang *h, const struct gs_thread *thread,
+		      const struct gs_frame *frame, const struct gs_func *func)
+{
+	if (h->n_joins == JOINS_MAX || !gs_vec_reserve(&h->joins, &h->cap_joins, h->n_joins + 1))
+		return;
+	h->joins[h->n_joins++] = (struct gs_hang_join){
+		/* The id begins with a random number (nccl 2.19, src/bootstrap.cc); of a list of ids there is none. */
+		.key = func->desc.post == GS_POST_COMM_INIT ? frame->v[GS_V_STACK] : 0,
+		.n_ranks = (int32_t)frame->v[1],
+		.rank = (int32_t)frame->v[2],
+		.pid = thread->pid,
+		.tid = thread->tid,
+		.function = func->id,
+		.start_ns = frame->start_ns + (uint64_t)h->boot_minus_mono_ns};
+}
+
 static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			 unsigned depth, uint64_t now_mono_ns)
 {
@@ -188,6 +210,9 @@ static void on_open_call(void *ctx, const struct gs_thread *thread, const struct
 
 	(void)depth;
 	(void)now_mono_ns;
+	if (func &&
+	    (func->desc.post == GS_POST_COMM_INIT || func->desc.post == GS_POST_COMM_INIT_SCALABLE))
+		note_join(h, thread, frame, func);
 	if (!func || func->desc.layer != GS_LAYER_NCCL || func->desc.op != GS_CLASS_COLLECTIVE)
 		return;
 	aux = (__u32)gs_args_word(frame, func->desc.v_aux);
@@ -215,8 +240,12 @@ void trace_hang_tick(struct trace_hang *h, struct gs_uprobe *probe)
 	if (!h)
 		return;
 	take_ends(h);
-	if (is_quiet(h, now_ns))
+	h->n_joins = 0;
+	if (is_quiet(h, now_ns) || (h->hang && gs_hang_wants_joins(h->hang, now_ns))) {
 		gs_uprobe_peek_open(probe, &handler, INSIDE_NS);
+		if (h->hang)
+			gs_hang_take_joins(h->hang, h->joins, h->n_joins, now_ns);
+	}
 	if (h->hang)
 		gs_hang_check(h->hang, now_ns, false);
 }
@@ -267,6 +296,11 @@ static struct gs_rec_hang_rank record_of_rank(const struct gs_hang_rank *r)
 					 .signal = r->end_signal};
 }
 
+static const char *kind_name(enum gs_hang_kind kind)
+{
+	return kind == GS_HANG_WAITS ? "waits" : kind == GS_HANG_JOINS ? "joins" : "differs";
+}
+
 void trace_hang_record(struct gs_ingest *feed, const struct gs_hang_found *f,
 		       const struct trace_hang_stacks *stacks, size_t n_stacks)
 {
@@ -294,6 +328,6 @@ void trace_hang_record(struct gs_ingest *feed, const struct gs_hang_found *f,
 			ranks[i].native = stacks[i].native;
 		}
 	}
-	gs_ingest_hang(feed, &hang, f->kind == GS_HANG_WAITS ? "waits" : "differs",
-		       f->ended_ns ? NULL : gs_hang_text(f, text), ranks, n);
+	gs_ingest_hang(feed, &hang, kind_name(f->kind), f->ended_ns ? NULL : gs_hang_text(f, text),
+		       ranks, n);
 }

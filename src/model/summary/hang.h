@@ -20,7 +20,7 @@ struct gs_hang_rank_summary {
 };
 
 struct gs_hang_summary {
-	const char *kind, *text;               /* "waits" or "differs"; in words */
+	const char *kind, *text;               /* "waits", "differs" or "joins"; in words */
 	uint64_t id;                           /* of the communicator: struct gs_rec_comm.id_hash */
 	int32_t n_ranks;                       /* of it */
 	uint64_t call;                         /* which collective, from 1 */

@@ -18,7 +18,7 @@ struct gs_rec_hang {
 	struct gs_record head;
 	uint64_t since_ns, found_ns, ended_ns; /* a rank waits, or differs; ended 0: not over */
 	uint64_t id_hash, call;    /* of the communicator, as in COMM; which collective, from 1 */
-	uint32_t number, kind_str; /* from 1; "waits", "differs" */
+	uint32_t number, kind_str; /* from 1; "waits", "differs", "joins" */
 	int32_t n_ranks;           /* of the communicator */
 	uint32_t has_arrived, text_str, n_listed; /* 1: the last rank came; the finding; ranks */
 	struct gs_rec_hang_rank ranks[];

@@ -358,6 +358,80 @@ static void test_skipped_hangs(void **state)
 	assert_int_equal(f->ranks[0].end_signal, SIGKILL);
 }
 
+/* Ranks in the call that makes a communicator, all but some; then none of them. */
+static const struct gs_hang_found *join_for(struct run *run, uint64_t ns, uint64_t from_ns,
+					    int first, int n_ranks)
+{
+	for (uint64_t end_ns = run->now_ns + ns; run->now_ns < end_ns;) {
+		struct gs_hang_join list[RANKS];
+		const struct gs_hang_found *f;
+		size_t n = 0;
+
+		for (int r = first; r < RANKS; r++)
+			list[n++] = (struct gs_hang_join){
+				.key = 77,
+				.rank = r,
+				.n_ranks = n_ranks,
+				.pid = 1000u + (uint32_t)r,
+				.tid = 1,
+				.function = function_named("ncclCommInitRank"),
+				.start_ns = from_ns + (uint64_t)r};
+		run->now_ns += SECOND;
+		gs_hang_take_joins(run->h, list, n, run->now_ns);
+		gs_hang_check(run->h, run->now_ns, false);
+		f = gs_hang_next(run->h);
+		if (f)
+			return f;
+	}
+	return NULL;
+}
+
+static void test_join(void **state)
+{
+	struct run *run = *state;
+	char text[GS_HANG_TEXT_BYTES];
+	const struct gs_hang_found *f;
+	uint64_t from_ns = run->now_ns;
+
+	assert_null(join_for(run, QUIET - SECOND, from_ns, 1, RANKS));
+	f = join_for(run, 3 * SECOND, from_ns, 1, RANKS);
+	assert_non_null(f);
+	assert_int_equal(f->kind, GS_HANG_JOINS);
+	assert_int_equal(f->n_odd, 1);
+	assert_int_equal(f->ranks[0].rank, 0);
+	assert_int_equal(f->ranks[0].state, GS_HANG_MISSING);
+	assert_string_equal(
+		gs_hang_text(f, text),
+		"rank 0 has not called ncclCommInitRank in this trace: 3 of 4 ranks waiting in it for 11.0 s");
+	assert_string_equal(gs_hang_rank_text(f, &f->ranks[1], text),
+			    "rank 1 (process 1001) is in ncclCommInitRank for 11.0 s");
+	/* Once; then it comes, and they have the communicator. */
+	assert_null(join_for(run, 3 * QUIET, from_ns, 1, RANKS));
+	gs_hang_take_joins(run->h, NULL, 0, run->now_ns);
+	f = gs_hang_next(run->h);
+	assert_non_null(f);
+	assert_true(f->ended_ns && f->has_arrived);
+	/* All are in it; or few of many, of whom nothing is known. */
+	f = join_for(run, 2 * QUIET, run->now_ns, 0, RANKS);
+	assert_non_null(f);
+	assert_int_equal(f->n_odd, 0);
+	assert_non_null(strstr(gs_hang_text(f, text), "all 4 ranks have called ncclCommInitRank"));
+	gs_hang_end_process(run->h, 1002, SIGKILL, run->now_ns);
+	gs_hang_take_joins(run->h, NULL, 0, run->now_ns);
+	f = gs_hang_next(run->h);
+	assert_non_null(f);
+	assert_false(f->has_arrived);
+	f = join_for(run, 2 * QUIET, run->now_ns, 0, 1000);
+	assert_non_null(f);
+	assert_int_equal(f->n_seen, RANKS);
+	assert_non_null(strstr(gs_hang_text(f, text), "4 of 1000 ranks wait in ncclCommInitRank"));
+	gs_hang_set_member(run->h, 50, 1003, 99, 3, 1000);
+	gs_hang_check(run->h, run->now_ns, true);
+	f = gs_hang_next(run->h);
+	assert_non_null(f);
+	assert_true(f->has_arrived);
+}
+
 static void test_differs(void **state)
 {
 	struct run *run = *state;
@@ -462,12 +536,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, run_begin, run_end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_missing_rank),   TEST(test_slow_and_idle),  TEST(test_far_behind),
-		TEST(test_call_inside),    TEST(test_dead_rank),      TEST(test_all_end),
-		TEST(test_given_up),       TEST(test_skipped),        TEST(test_differs),
-		TEST(test_differs_hangs),  TEST(test_skipped_hangs),  TEST(test_two_ranks),
-		TEST(test_lost_calls),     TEST(test_other_node),     TEST(test_limits),
-		TEST(test_all_end_of_one), TEST(test_waiter_crashes),
+		TEST(test_missing_rank),  TEST(test_slow_and_idle),  TEST(test_far_behind),
+		TEST(test_call_inside),   TEST(test_dead_rank),      TEST(test_all_end),
+		TEST(test_given_up),      TEST(test_skipped),        TEST(test_differs),
+		TEST(test_differs_hangs), TEST(test_skipped_hangs),  TEST(test_join),
+		TEST(test_two_ranks),     TEST(test_lost_calls),     TEST(test_other_node),
+		TEST(test_limits),        TEST(test_all_end_of_one), TEST(test_waiter_crashes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
