@@ -38,8 +38,9 @@ struct series { /* of one detector */
 	/* Of calls: a finding that has not lasted long enough yet, and the newest call. */
 	bool waits;
 	struct gs_detect_finding waiting;
-	uint64_t n_waiting; /* calls since it began */
-	double calls_per_s; /* until it was long enough */
+	uint64_t n_waiting;          /* calls since it began */
+	double calls_per_s;          /* until it was long enough */
+	struct arguments *arguments; /* owned; NULL: not of calls, or no memory */
 	uint64_t last_ns;
 };
 
@@ -115,8 +116,10 @@ void gs_explain_free(struct gs_explain **explain)
 		return;
 	for (unsigned i = 0; i < GS_EXPLAIN_STEP_SLOTS; i++)
 		clear_slot(&e->slots[i]);
-	for (uint32_t i = 0; i < e->n_series; i++)
+	for (uint32_t i = 0; i < e->n_series; i++) {
 		gs_detect_free(&e->series[i].d);
+		free(e->series[i].arguments);
+	}
 	free(e->series);
 	gs_map_fini(&e->by_key);
 	gs_map_fini(&e->calls);
@@ -177,6 +180,16 @@ static uint32_t find_done(const struct findings *list)
 	return oldest;
 }
 
+/* Of the series of the finding. */
+static void judge_arguments(const struct gs_explain *e, struct gs_explain_finding *f,
+			    uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < e->n_series; i++)
+		if (e->series[i].arguments && e->series[i].pid == f->pid &&
+		    strcmp(e->series[i].name, f->name) == 0)
+			explain_arguments_judge(e->series[i].arguments, f, now_ns, &f->cause);
+}
+
 /* Looks for the cause again, which may be clearer by now. */
 static void judge_cause(const struct gs_explain *e, struct gs_explain_finding *f, uint64_t now_ns)
 {
@@ -193,6 +206,8 @@ static void judge_cause(const struct gs_explain *e, struct gs_explain_finding *f
 		return;
 	case GS_EXPLAIN_CALLS:
 		explain_evidence_judge_calls(e->evidence, f, now_ns, &f->cause);
+		if (!f->cause.key)
+			judge_arguments(e, f, now_ns);
 		return;
 	case GS_EXPLAIN_THROTTLED:
 		explain_evidence_judge_throttle(e->evidence, f, now_ns, &f->cause);
@@ -497,8 +512,10 @@ static int find_calls(struct gs_explain *e, const struct gs_explain_call *call, 
 	name_calls(call, name);
 	r = add_series(e, &gs_detect_density, GS_EXPLAIN_CALLS, name, &e->calls, key, ret);
 	e->n_call_series += r == 0 && *ret;
-	if (r == 0 && *ret)
+	if (r == 0 && *ret) {
 		(*ret)->pid = call->pid;
+		(*ret)->arguments = explain_arguments_new();
+	}
 	return r;
 }
 
@@ -532,6 +549,8 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 	/* Threads of a process report their calls one after another, not quite in the order of time. */
 	if (call->start_ns + call->dur_ns > s->last_ns)
 		s->last_ns = call->start_ns + call->dur_ns;
+	if (s->arguments)
+		explain_arguments_take(s->arguments, call, s->last_ns);
 	r = feed_series(explain, &explain->findings, s, s->last_ns, &dur_ns);
 	s->n_waiting++;
 	if (r < 0 || !s->waits || s->last_ns - s->waiting.found_ns < GS_EXPLAIN_CALLS_NS)

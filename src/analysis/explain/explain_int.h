@@ -101,6 +101,19 @@ void explain_growth_judge_holder(const struct growth *growth,
 				 const struct gs_explain_finding *finding, uint64_t until_ns,
 				 struct gs_explain_cause *cause);
 
+/* --- arguments.c: what calls of one series were asked for --- */
+
+struct arguments;
+
+struct arguments *explain_arguments_new(void); /* for free(); NULL: no memory */
+void explain_arguments_take(struct arguments *arguments, const struct gs_explain_call *call,
+			    uint64_t end_ns);
+
+/* Are longer calls larger ones, or copies of another direction? */
+void explain_arguments_judge(const struct arguments *arguments,
+			     const struct gs_explain_finding *finding, uint64_t until_ns,
+			     struct gs_explain_cause *cause);
+
 /* --- sites.c: where memory of GPUs was asked for --- */
 
 struct sites;

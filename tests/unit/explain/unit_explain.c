@@ -596,6 +596,53 @@ static void memory_of_an_allocator(void **state)
 	gs_explain_free(&m.e);
 }
 
+/* Copies of one class of sizes, which take longer from half of the run on: larger ones, others, or the same. */
+static struct gs_explain_cause cause_of_copies(uint64_t bytes, uint32_t kind, double longer)
+{
+	struct gs_explain_cause cause = {.key = NULL};
+	struct maker m = begin();
+
+	for (unsigned i = 0; i < 3000; i++) {
+		bool is_later = i >= 1500;
+		double ns = 5e7 * (is_later ? longer : 1) * (1 + 0.02 * draw_normal(&m.random));
+		struct gs_explain_call c = {.process = 1,
+					    .function = 1,
+					    .pid = 100,
+					    .tid = 100,
+					    .func_class = GS_CLASS_COPY,
+					    .comm = "train",
+					    .name = "cudaMemcpy",
+					    .bytes = is_later ? bytes : 5000000,
+					    .aux = is_later ? kind : GS_COPY_D2D,
+					    .start_ns = m.now_ns,
+					    .dur_ns = (uint64_t)ns};
+
+		assert_int_equal(gs_explain_take_call(m.e, &c), 0);
+		m.now_ns += c.dur_ns;
+	}
+	finish(&m, 0, 0);
+	for (size_t i = 0; i < m.result.n_findings; i++)
+		if (m.result.findings[i].subject == GS_EXPLAIN_CALLS)
+			cause = m.result.findings[i].cause;
+	gs_explain_free(&m.e);
+	return cause;
+}
+
+static void cause_of_calls_by_arguments(void **state)
+{
+	struct gs_explain_cause c = cause_of_copies(8000000, GS_COPY_D2D, 1.6);
+
+	assert_string_equal(c.key, "bytes");
+	/* When it began is not known to the call. */
+	assert_memory_equal(c.text, "each call moves 7.", 18);
+	assert_true(c.confidence > 0.9);
+	c = cause_of_copies(5000000, GS_COPY_H2D, 1.6);
+	assert_string_equal(c.key, "copy_direction");
+	assert_non_null(strstr(c.text, " % more of them copy HtoD, before mostly DtoD"));
+	assert_null(cause_of_copies(5000000, GS_COPY_D2D, 1.6).key);
+	assert_null(cause_of_copies(5500000, GS_COPY_D2D, 2).key);
+}
+
 static void name_site(void *ctx, uint64_t site, char *out, size_t bytes)
 {
 	snprintf(out, bytes, site == 7 ? "train.py:%llu" : "", (unsigned long long)site);
@@ -740,6 +787,7 @@ int main(void)
 		cmocka_unit_test(cause_behind_a_wait),
 		cmocka_unit_test(cause_within_a_part),
 		cmocka_unit_test(cause_of_a_leak),
+		cmocka_unit_test(cause_of_calls_by_arguments),
 		cmocka_unit_test(kinds_of_calls),
 		cmocka_unit_test(copies_of_pinned_memory),
 		cmocka_unit_test(held_and_idle),
