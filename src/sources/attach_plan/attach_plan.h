@@ -38,11 +38,6 @@ enum gs_family {
 	GS_N_FAMILIES
 };
 
-/* What chooses spans among operators: all of them or none, their names are known when they are
- * there.
- */
-#define GS_ATTACH_PLAN_SPANS "record_function"
-
 struct gs_attach_plan_place { /* one probe */
 	uint64_t file_off;    /* where in the file */
 	uint64_t ref_ctr_off; /* of a static probe's counter; 0 none */

@@ -14,6 +14,7 @@
 #include "core/base/vec.h"
 #include "sources/elf/elf.h"
 #include "model/trace/func.h"
+#include "model/trace/torch_op.h"
 #include "sources/attach_plan/attach_plan_int.h"
 #include "sources/elf/torch_name.h"
 
@@ -48,7 +49,7 @@ static void operators_fini(struct operators *o)
 static bool wants_spans(const struct gs_attach_plan_options *o)
 {
 	for (size_t i = 0; i < o->n_ops; i++)
-		if (gs_torch_matches(o->ops[i], GS_ATTACH_PLAN_SPANS))
+		if (gs_torch_matches(o->ops[i], GS_TORCH_SPANS))
 			return true;
 	return !o->n_ops && o->op_set != GS_OPS_EACGM;
 }
@@ -62,7 +63,7 @@ int attach_plan_select_torch(struct gs_attach_plan_selection *s,
 	if (!wants_spans(o))
 		return 0;
 	if (gs_func_set_reserve(o->funcs, GS_LAYER_TORCH, GS_CLASS_OPERATOR, GS_SPAN_NAMES,
-				GS_ATTACH_PLAN_SPANS, &s->span_first) < 0)
+				GS_TORCH_SPANS, &s->span_first) < 0)
 		return gs_err_set(err, -ENOMEM, "no memory for the names of spans");
 	return 0;
 }

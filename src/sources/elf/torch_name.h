@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GS_TORCH_NAME_BYTES 192
+#include "model/trace/torch_op.h"
 
 /* The part of a mangled `at::_ops::<part>::call(...)`: *ret_part points into symbol. False for any
  * other symbol. */
@@ -30,12 +30,7 @@ unsigned gs_torch_span_site(const char *symbol);
 /* eACGM's name of an operator ("add.Tensor" without namespace); NULL: not one of its 24. */
 const char *gs_torch_eacgm_name(const char *op);
 
-/* True for operators that start no work of their own: they ask for properties of a tensor, look at
- * its memory in another way, or get memory. They are most of all calls, and short. */
-bool gs_torch_is_trivial(const char *op);
-
-/* A glob against "aten::add.Tensor", "add.Tensor", "aten::add" and "add"; op as above. For a span
- * against its whole name. */
-bool gs_torch_matches(const char *glob, const char *full_name);
+/* These, from 0 on; false: there is none of that number. */
+bool gs_torch_eacgm_row(size_t i, const char **ret_op, const char **ret_name);
 
 #endif

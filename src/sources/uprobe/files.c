@@ -246,7 +246,7 @@ static void note_operators(struct gs_uprobe *probe, const struct gs_attach_plan 
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct gs_attach_plan_place *p = &plan->places[i];
 		const struct gs_func *func = gs_func_set_get(o->funcs, p->func);
-		const char *name = p->family == GS_FAMILY_SPAN            ? GS_ATTACH_PLAN_SPANS
+		const char *name = p->family == GS_FAMILY_SPAN            ? GS_TORCH_SPANS
 				   : p->family == GS_FAMILY_TORCH && func ? func->name
 									  : NULL;
 
