@@ -1,6 +1,7 @@
 #include "model/trace/func_set.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/base/map.h"
@@ -12,14 +13,17 @@ struct gs_func_set {
 	unsigned n;                                         /* published with release */
 	unsigned reserved, n_reserved;                      /* the first id, how many; 0 none */
 	struct gs_map by_hash;                              /* of layer and name -> index */
+	pthread_mutex_t lock;                               /* of who adds */
 };
 
 struct gs_func_set *gs_func_set_new(void)
 {
 	struct gs_func_set *s = calloc(1, sizeof(*s));
 
-	if (s)
+	if (s) {
 		s->by_hash = GS_MAP_INIT(GS_FUNC_MAX);
+		pthread_mutex_init(&s->lock, NULL);
+	}
 	return s;
 }
 
@@ -32,6 +36,7 @@ void gs_func_set_free(struct gs_func_set **ref)
 	for (unsigned i = 0; i < s->n; i++)
 		free(s->items[i]);
 	gs_map_fini(&s->by_hash);
+	pthread_mutex_destroy(&s->lock);
 	free(s);
 	*ref = NULL;
 }
@@ -56,7 +61,7 @@ static struct gs_func *func_new(unsigned layer, unsigned func_class, const char 
 	return f;
 }
 
-int gs_func_set_add(struct gs_func_set *s, unsigned layer, unsigned func_class, const char *name,
+static int add_func(struct gs_func_set *s, unsigned layer, unsigned func_class, const char *name,
 		    uint16_t *ret_id)
 {
 	uint64_t key = gs_hash_bytes(name, strlen(name)) ^ (uint64_t)layer << 56, i;
@@ -81,6 +86,17 @@ int gs_func_set_add(struct gs_func_set *s, unsigned layer, unsigned func_class, 
 	__atomic_store_n(&s->n, s->n + 1, __ATOMIC_RELEASE);
 	*ret_id = f->id;
 	return 0;
+}
+
+int gs_func_set_add(struct gs_func_set *s, unsigned layer, unsigned func_class, const char *name,
+		    uint16_t *ret_id)
+{
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	r = add_func(s, layer, func_class, name, ret_id);
+	pthread_mutex_unlock(&s->lock);
+	return r;
 }
 
 const struct gs_func *gs_func_set_get(const struct gs_func_set *s, unsigned id)

@@ -1,7 +1,7 @@
 /*
  * The functions of one run: the fixed table of model/trace/func.c, and those found during the run
- * (operators, Python functions, probes of the user), which get ids from GS_FUNC_FIXED on. One
- * thread adds, any thread looks up; nothing is ever taken out.
+ * (operators, Python functions, probes of the user), which get ids from GS_FUNC_FIXED on. Any
+ * thread adds, once ids have been reserved, and looks up; nothing is ever taken out.
  */
 #ifndef GS_MODEL_TRACE_FUNC_SET_H
 #define GS_MODEL_TRACE_FUNC_SET_H
@@ -24,7 +24,7 @@ int gs_func_set_add(struct gs_func_set *set, unsigned layer, unsigned func_class
 int gs_func_set_reserve(struct gs_func_set *set, unsigned layer, unsigned func_class, unsigned n,
 			const char *first_name, uint16_t *ret_first);
 
-/* The name of a reserved id, once; any one thread. -EINVAL: it has one, or is not reserved. */
+/* The name of a reserved id, once. -EINVAL: it has one, or is not reserved. */
 int gs_func_set_name(struct gs_func_set *set, unsigned id, const char *name);
 
 /* NULL when there is none, or it has no name yet; set may be NULL: the fixed table alone. Lent as
