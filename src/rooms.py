@@ -87,7 +87,7 @@ ROOMS = [
     Room("bpf/tasks", "bpf/common model/trace/hist.h model/trace/taskstats.h model/trace/taskstats_side.h", "",
          "programs in the kernel that add up what the kernel does for processes",
          "sees only `model/trace/taskstats.h`, `taskstats_side.h`, `hist.h` and `bpf/common`"),
-    Room("companion/ring", "model/trace/kernel_side.h model/companion", "",
+    Room("companion/ring", "model/trace/hist.h model/trace/kernel_side.h model/companion", "",
          "writes records into the file of this process; part of the library that is loaded into traced programs",
          "system calls without libc; what holds in signal handlers, forked children and cancelled threads"),
     Room("companion/gpu", "model/gpu_work/gpu_work.h model/companion companion/ring", "",

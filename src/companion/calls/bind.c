@@ -27,33 +27,8 @@ static struct {
 } seen[MODULES_MAX];
 static unsigned n_seen;
 static unsigned long long n_added, n_removed; /* as of the last look */
-static struct calls_lock lock;
+static struct companion_lock lock;
 static uint32_t first_pid, loading_pid, left_behind; /* see may_ask() */
-
-bool calls_lock_take(struct calls_lock *l)
-{
-	uint64_t pid = (uint64_t)COMPANION_SYS3(getpid, 0, 0, 0) << 32,
-		 self = pid | (uint64_t)COMPANION_SYS3(gettid, 0, 0, 0), owner = 0;
-
-	if (__atomic_load_n(&l->owner, __ATOMIC_RELAXED) == self)
-		return false;
-	while (!__atomic_compare_exchange_n(&l->owner, &owner, self, false, __ATOMIC_ACQUIRE,
-					    __ATOMIC_RELAXED)) {
-		/* Its holder was another thread of the process that this one is a copy of: it will not come. */
-		if (owner >> 32 << 32 == pid) {
-			owner = 0;
-			COMPANION_SYS3(sched_yield, 0, 0, 0);
-		} else if (owner && l == &lock) {
-			left_behind = (uint32_t)(pid >> 32);
-		}
-	}
-	return true;
-}
-
-void calls_lock_drop(struct calls_lock *l)
-{
-	__atomic_store_n(&l->owner, 0, __ATOMIC_RELEASE);
-}
 
 /* Code of ours: this library's own references stay. */
 static bool is_ours(const struct calls_module *m)
@@ -233,10 +208,10 @@ void calls_bind_loading(void)
 
 void calls_bind_new(void)
 {
-	if (!may_ask() || !calls_lock_take(&lock))
+	if (!may_ask() || !companion_lock_take(&lock, &left_behind))
 		return;
 	dl_iterate_phdr(collect_modules, NULL);
-	calls_lock_drop(&lock);
+	companion_lock_drop(&lock);
 }
 
 void *calls_bind_pointer(const char *name, void *real)
@@ -256,12 +231,12 @@ bool calls_bind_has_path(const void *address)
 	const struct calls_module *m;
 	bool has = true;
 
-	if (!calls_lock_take(&lock))
+	if (!companion_lock_take(&lock, &left_behind))
 		return true;
 	m = module_at((uintptr_t)address);
 	if (m)
 		has = m->has_path;
-	calls_lock_drop(&lock);
+	companion_lock_drop(&lock);
 	return has;
 }
 
@@ -270,11 +245,11 @@ void *calls_bind_sibling(const char *name, const void *real)
 	const struct calls_module *m;
 	void *found = NULL;
 
-	if (!calls_lock_take(&lock))
+	if (!companion_lock_take(&lock, &left_behind))
 		return NULL;
 	m = module_at((uintptr_t)real);
 	if (m)
 		found = calls_module_define(m, name, NULL);
-	calls_lock_drop(&lock);
+	companion_lock_drop(&lock);
 	return found;
 }

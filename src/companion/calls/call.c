@@ -192,38 +192,16 @@ static uint64_t bytes_of(struct gs_frame *f, const struct gs_func_desc *d, struc
 	return o->bytes;
 }
 
-static void count_error(struct gs_companion_sum *sum, int32_t code)
-{
-	sum->errors++;
-	for (unsigned i = 0; i < GS_ERR_CODES; i++) {
-		if (!sum->err_count[i])
-			sum->err_code[i] = code;
-		if (sum->err_code[i] != code)
-			continue;
-		sum->err_count[i]++;
-		return;
-	}
-}
-
 /* A call that found no room: it is in the sums, not in the trace. */
 static void add_up(struct companion_self *s, struct gs_frame *f, const struct gs_func_desc *d,
 		   struct gs_outcome *o)
 {
 	struct gs_companion_sum *sum = companion_sum_of(s, o->id, d->layer);
-	uint64_t ns = (uint64_t)((unsigned __int128)o->dur_ns * companion_ns_per_tick >> 32);
-	unsigned bucket = gs_hist_bucket(ns);
 
 	if (!sum)
 		return;
-	sum->calls++;
-	sum->total_ns += ns;
-	if (ns > sum->max_ns)
-		sum->max_ns = ns;
-	if (bucket < GS_HIST_N_BUCKETS)
-		sum->hist[bucket]++;
-	if (o->failed)
-		count_error(sum, o->ret);
-	else
+	companion_sum_add(sum, o->dur_ns, o->failed ? o->ret : 0);
+	if (!o->failed)
 		sum->bytes += bytes_of(f, d, o);
 }
 

@@ -8,22 +8,12 @@
 #ifndef GS_COMPANION_CALLS_CALLS_INT_H
 #define GS_COMPANION_CALLS_CALLS_INT_H
 
-#include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "companion/calls/module.h"
 #include "model/companion/file.h"
-
-/* --- locks: held for some us, never while others' code runs --- */
-
-struct calls_lock {
-	uint64_t owner; /* process << 32 | thread; 0: it is free */
-};
-
-/* False: this thread holds it already, in what a signal handler has interrupted. */
-bool calls_lock_take(struct calls_lock *lock);
-void calls_lock_drop(struct calls_lock *lock);
 
 /* --- plan.c --- */
 
@@ -35,40 +25,6 @@ bool calls_plan_read(const char *folder, struct gs_companion_plan *ret_plan);
 /* NULL: its calls are not wanted. */
 const struct gs_companion_func *calls_plan_find(const char *name);
 const struct gs_companion_func *calls_plan_row(unsigned id);
-
-/* --- module.c --- */
-
-struct calls_module {
-	const char *name; /* as the loader has it; "" of the program */
-	uintptr_t base, low, high;
-	const Elf64_Dyn *dynamic;
-	const Elf64_Sym *symbols;
-	const char *strings;
-	const char *soname; /* or NULL */
-	const uint32_t *gnu_hash, *hash;
-	const uint16_t *versions;
-	const Elf64_Verneed *needs;
-	const Elf64_Verdef *defines;
-	unsigned n_needs, n_defines;
-	const Elf64_Rela *rela, *plt;
-	size_t n_rela, n_relative, n_plt;
-	uintptr_t relro_low, relro_high;
-	bool has_path; /* DT_RPATH or DT_RUNPATH: who calls dlopen() matters */
-};
-
-struct dl_phdr_info;
-/* False: nothing to be read there. */
-bool calls_module_read(const struct dl_phdr_info *info, struct calls_module *ret_module);
-
-/* What a reference to the symbol asks for: its version and in which library. NULL: none. */
-void calls_module_version(const struct calls_module *module, uint32_t symbol,
-			  const char **ret_version, const char **ret_file);
-
-/* The address where the module defines the function; NULL: it does not, or in another version. */
-void *calls_module_define(const struct calls_module *module, const char *name, const char *version);
-
-bool calls_text_same(const char *a, const char *b);
-bool calls_text_begins(const char *text, const char *with);
 
 /* --- bind.c --- */
 

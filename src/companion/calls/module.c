@@ -1,13 +1,29 @@
 /* What the loader has in memory of a module: its symbols, versions and relocations, found by its dynamic section. The
  * linker made these, and the loader has used them: they are believed. */
-#include "companion/calls/calls_int.h"
+#include "companion/calls/module.h"
 
 #include <link.h>
 
-#include "companion/ring/sys.h"
-
 #define WEAK_OR_GLOBAL(info) (ELF64_ST_BIND(info) == STB_GLOBAL || ELF64_ST_BIND(info) == STB_WEAK)
 #define HIDDEN_VERSION       0x8000u
+
+bool calls_text_same(const char *a, const char *b)
+{
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
+bool calls_text_begins(const char *text, const char *with)
+{
+	while (*with && *text == *with) {
+		text++;
+		with++;
+	}
+	return !*with;
+}
 
 /* glibc has put addresses there, musl leaves offsets. */
 static const void *at_address(uintptr_t base, uint64_t value)

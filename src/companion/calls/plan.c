@@ -16,24 +16,6 @@ static uint32_t n_rows;
 static uint16_t table[TABLE];               /* hash of a name -> row + 1 */
 static uint16_t row_of_id[CALLS_FUNCS_MAX]; /* likewise */
 
-bool calls_text_same(const char *a, const char *b)
-{
-	while (*a && *a == *b) {
-		a++;
-		b++;
-	}
-	return *a == *b;
-}
-
-bool calls_text_begins(const char *text, const char *with)
-{
-	while (*with && *text == *with) {
-		text++;
-		with++;
-	}
-	return !*with;
-}
-
 static uint32_t hash_of(const char *name)
 {
 	uint32_t h = 5381;

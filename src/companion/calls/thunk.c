@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "companion/calls/calls_int.h"
+#include "companion/ring/ring.h"
 
 #define TABLE (CALLS_THUNKS * 2) /* a power of two */
 
@@ -13,7 +14,7 @@ extern const char calls_thunks[]; /* CALLS_THUNKS times CALLS_THUNK_BYTES of cod
 struct calls_thunk calls_thunk[CALLS_THUNKS];
 static uint32_t n_thunks;
 static uint16_t table[TABLE]; /* hash of function and address -> number + 1 */
-static struct calls_lock lock;
+static struct companion_lock lock;
 
 /* Where it is known how many there are: launches. Others take five at most, and structs by value of 128 bytes. */
 static int32_t words_on_stack(const struct gs_func_desc *d)
@@ -54,7 +55,7 @@ void *calls_thunk_of(const struct gs_companion_func *row, void *real, bool is_al
 	uint32_t at = hash_of(row, real);
 	void *found = NULL;
 
-	if (!calls_lock_take(&lock))
+	if (!companion_lock_take(&lock, NULL))
 		return NULL;
 	for (; table[at]; at = (at + 1) & (TABLE - 1)) {
 		const struct calls_thunk *t = &calls_thunk[table[at] - 1];
@@ -72,6 +73,6 @@ void *calls_thunk_of(const struct gs_companion_func *row, void *real, bool is_al
 		table[at] = (uint16_t)(n_thunks + 1);
 		found = address_of(n_thunks++);
 	}
-	calls_lock_drop(&lock);
+	companion_lock_drop(&lock);
 	return found;
 }

@@ -5,14 +5,11 @@
 #include "companion/nccl/nccl_int.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "companion/ring/ring.h"
-#include "companion/ring/sys.h"
 
 #define SETTINGS_ENV "GPUSCOPE_COMPANION_NCCL" /* "WINDOW_MS/PERIOD_MS"; PERIOD_MS 0: always */
 #define MS           1000000ull
@@ -133,41 +130,6 @@ void nccl_door_step(int *mask, uint64_t now)
 
 /* --- begin --- */
 
-/* Is it this user's own file, as gpuscope made it? */
-static bool is_own_file(int fd)
-{
-	struct stat st = {0};
-
-	return COMPANION_SYS3(fstat, fd, &st, 0) == 0 && S_ISREG(st.st_mode) &&
-	       st.st_uid == (uid_t)COMPANION_SYS3(geteuid, 0, 0, 0) && !(st.st_mode & 077);
-}
-
-/* The head of the plan, which says by which clock. */
-static bool read_plan(const char *folder, struct gs_companion_plan *ret_plan)
-{
-	int dir = (int)COMPANION_SYS4(openat, AT_FDCWD, folder,
-				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-	bool good = false;
-	int fd = -1;
-
-	if (dir >= 0)
-		fd = (int)COMPANION_SYS4(openat, dir, GS_COMPANION_PLAN_NAME,
-					 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
-	if (fd >= 0)
-		good = is_own_file(fd) && COMPANION_SYS3(read, fd, ret_plan, sizeof(*ret_plan)) ==
-						  (long)sizeof(*ret_plan);
-	if (fd >= 0)
-		COMPANION_SYS3(close, fd, 0, 0);
-	if (dir >= 0)
-		COMPANION_SYS3(close, dir, 0, 0);
-	return good && ret_plan->magic == GS_COMPANION_PLAN &&
-	       ret_plan->version == GS_COMPANION_VERSION &&
-	       ret_plan->doors & 1u << GS_COMPANION_NCCL && ret_plan->clock <= GS_COMPANION_TSC &&
-	       ret_plan->ns_per_tick >> 16 && ret_plan->ring_bytes >= GS_COMPANION_RING_MIN &&
-	       ret_plan->ring_bytes <= GS_COMPANION_RING_MAX &&
-	       !(ret_plan->ring_bytes & (ret_plan->ring_bytes - 1));
-}
-
 static void read_settings(void)
 {
 	const char *text = getenv(SETTINGS_ENV);
@@ -193,7 +155,7 @@ __attribute__((constructor)) static void start_door(void)
 	if (!folder || folder[0] != '/' || getuid() != geteuid() ||
 	    snprintf(setup.folder, sizeof(setup.folder), "%s", folder) >=
 		    (int)sizeof(setup.folder) ||
-	    !read_plan(folder, &plan))
+	    !companion_read_plan(folder, GS_COMPANION_NCCL, &plan))
 		return;
 	setup.clock = plan.clock;
 	setup.ring_bytes = plan.ring_bytes;

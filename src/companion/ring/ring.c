@@ -2,6 +2,7 @@
 #include "companion/ring/ring.h"
 
 #include "companion/ring/sys.h"
+#include "model/trace/hist.h"
 
 #include <linux/mman.h>
 #include <linux/prctl.h>
@@ -130,4 +131,57 @@ struct gs_companion_sum *companion_sum_of(struct companion_self *s, unsigned fun
 	sums->of[func] = (uint16_t)(sums->n + 1);
 	__atomic_store_n(&sums->n, sums->n + 1, __ATOMIC_RELEASE);
 	return sum;
+}
+
+static void count_error(struct gs_companion_sum *sum, int32_t code)
+{
+	sum->errors++;
+	for (unsigned i = 0; i < GS_ERR_CODES; i++) {
+		if (!sum->err_count[i])
+			sum->err_code[i] = code;
+		if (sum->err_code[i] != code)
+			continue;
+		sum->err_count[i]++;
+		return;
+	}
+}
+
+void companion_sum_add(struct gs_companion_sum *sum, uint64_t ticks, int32_t error)
+{
+	uint64_t ns = (uint64_t)((unsigned __int128)ticks * companion_ns_per_tick >> 32);
+	unsigned bucket = gs_hist_bucket(ns);
+
+	sum->calls++;
+	sum->total_ns += ns;
+	if (ns > sum->max_ns)
+		sum->max_ns = ns;
+	if (bucket < GS_HIST_N_BUCKETS)
+		sum->hist[bucket]++;
+	if (error)
+		count_error(sum, error);
+}
+
+bool companion_lock_take(struct companion_lock *l, uint32_t *ret_left_behind)
+{
+	uint64_t pid = (uint64_t)COMPANION_SYS3(getpid, 0, 0, 0) << 32,
+		 self = pid | (uint64_t)COMPANION_SYS3(gettid, 0, 0, 0), owner = 0;
+
+	if (__atomic_load_n(&l->owner, __ATOMIC_RELAXED) == self)
+		return false;
+	while (!__atomic_compare_exchange_n(&l->owner, &owner, self, false, __ATOMIC_ACQUIRE,
+					    __ATOMIC_RELAXED)) {
+		/* Its holder was another thread of the process that this one is a copy of: it will not come. */
+		if (owner >> 32 << 32 == pid) {
+			owner = 0;
+			COMPANION_SYS3(sched_yield, 0, 0, 0);
+		} else if (owner && ret_left_behind) {
+			*ret_left_behind = (uint32_t)(pid >> 32);
+		}
+	}
+	return true;
+}
+
+void companion_lock_drop(struct companion_lock *l)
+{
+	__atomic_store_n(&l->owner, 0, __ATOMIC_RELEASE);
 }

@@ -44,6 +44,14 @@ struct companion_self {
 extern struct companion_live *companion_live; /* NULL: nothing is recorded in this process */
 extern __thread struct companion_self companion_self __attribute__((tls_model("initial-exec")));
 
+/* The value of a variable that the program was started with, with its zero: getenv() need not have it yet. False:
+ * there is none, or it is too long. */
+bool companion_find_variable(const char *name, char *out, size_t bytes);
+
+/* The head of the plan in the folder; false: there is none that can be believed, or it does not want that door. */
+bool companion_read_plan(const char *folder, enum gs_companion_door door,
+			 struct gs_companion_plan *ret_plan);
+
 /* What is recorded is to be reported in this folder, as its plan says (clock: of the plan). */
 struct companion_setup {
 	char folder[256];
@@ -52,6 +60,7 @@ struct companion_setup {
 	uint32_t n_slots;
 	uint32_t ring_bytes;
 	uint64_t ns_per_tick; /* times 2^32, about */
+	uint32_t state;       /* enum gs_companion_state, of files that are made from now on */
 };
 /* 0, or a negative errno: nothing is recorded. Called once, before threads write. */
 int companion_start(const struct companion_setup *setup);
@@ -59,6 +68,9 @@ int companion_start(const struct companion_setup *setup);
 /* Make this process's file now, so that it is known to be looked at from inside before its first record. True:
  * there is one. */
 bool companion_announce(void);
+
+/* In this process's file, and in those of its children. */
+void companion_set_state(enum gs_companion_state state);
 
 /* The process's clock, as its file says. */
 extern uint32_t companion_clock;
@@ -90,6 +102,19 @@ bool companion_make_room(struct companion_self *self, size_t bytes, unsigned lay
 /* The sum of a function's calls that found no room; NULL: there is none left, counted. */
 struct gs_companion_sum *companion_sum_of(struct companion_self *self, unsigned func,
 					  unsigned layer);
+
+/* A call of so many ticks that was left out of the ring; error: what it returned, 0 it succeeded. */
+void companion_sum_add(struct gs_companion_sum *sum, uint64_t ticks, int32_t error);
+
+/* Held for some us, never while others' code runs. */
+struct companion_lock {
+	uint64_t owner; /* process << 32 | thread; 0: it is free */
+};
+
+/* False: this thread holds it already, in what a signal handler has interrupted. *ret_left_behind: this process, when the
+ * lock was held by a thread that it has no copy of; may be NULL. */
+bool companion_lock_take(struct companion_lock *lock, uint32_t *ret_left_behind);
+void companion_lock_drop(struct companion_lock *lock);
 
 /* The slot of the calling thread; NULL: it has none. */
 static inline struct companion_self *companion_thread(void)

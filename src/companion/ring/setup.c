@@ -122,6 +122,7 @@ static void fill_head(struct gs_companion_head *head, uint32_t pid, uint64_t sta
 		.ring_bytes = setup.ring_bytes,
 		.rings_at = GS_COMPANION_SLOTS_AT +
 			    setup.n_slots * (uint64_t)sizeof(struct gs_companion_slot),
+		.state = setup.state,
 	};
 }
 
@@ -186,6 +187,15 @@ bool companion_announce(void)
 	live->sums = (void *)(live->rings + (uint64_t)setup.n_slots * setup.ring_bytes);
 	__atomic_store_n(&live->epoch, ++last_epoch, __ATOMIC_RELEASE);
 	return true;
+}
+
+void companion_set_state(enum gs_companion_state state)
+{
+	struct companion_live *live = companion_live;
+
+	__atomic_store_n(&setup.state, state, __ATOMIC_RELEASE);
+	if (live && __atomic_load_n(&live->epoch, __ATOMIC_ACQUIRE))
+		__atomic_store_n(&live->head->state, state, __ATOMIC_RELEASE);
 }
 
 int companion_start(const struct companion_setup *s)

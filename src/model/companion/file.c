@@ -5,6 +5,7 @@
 
 #include "model/companion/gpu.h"
 #include "model/companion/nccl.h"
+#include "model/companion/ops.h"
 
 uint64_t gs_companion_file_bytes(uint32_t n_slots, uint32_t ring_bytes)
 {
@@ -40,6 +41,10 @@ size_t gs_companion_min_bytes(unsigned kind)
 		return sizeof(struct gs_companion_comm);
 	case GS_COMPANION_ASKED:
 		return sizeof(struct gs_companion_asked);
+	case GS_COMPANION_OP_NAME:
+		return sizeof(struct gs_companion_op_name);
+	case GS_COMPANION_OP:
+		return sizeof(struct gs_companion_op);
 	case GS_COMPANION_GPU_NAME:
 		return sizeof(struct gs_companion_gpu_name);
 	case GS_COMPANION_GPU_WORK:

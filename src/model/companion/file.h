@@ -49,7 +49,7 @@
 
 #define GS_COMPANION_MAGIC   0x6e6f69636f637367ull /* in the head of a process's file */
 #define GS_COMPANION_PLAN    0x6e616c706f637367ull /* in that of the plan */
-#define GS_COMPANION_VERSION 1
+#define GS_COMPANION_VERSION 2
 
 #define GS_COMPANION_SLOTS_AT   4096u
 #define GS_COMPANION_SLOTS_MAX  128u /* threads that write at one time */
@@ -58,6 +58,7 @@
 #define GS_COMPANION_RING_BYTES (512u << 10) /* as gpuscope asks for */
 #define GS_COMPANION_RECORD_MAX 4096u        /* bytes of one record; less than any ring has */
 #define GS_COMPANION_OPEN_MAX   GS_DEPTH_MAX /* calls open at one time in one thread */
+#define GS_COMPANION_OPS_OPEN   GS_SCOPE_MAX /* operators open likewise */
 #define GS_COMPANION_SUMS_MAX   512u         /* functions whose calls are added up, of one slot */
 #define GS_COMPANION_NAME_BYTES 32           /* of PID-START, with its zero */
 #define GS_COMPANION_PLAN_NAME  "plan"       /* the file beside them that says what is asked for */
@@ -71,6 +72,15 @@ enum gs_companion_door {
 	GS_COMPANION_GPU = 3, /* activity of GPUs */
 	GS_COMPANION_NCCL = 4,
 	GS_COMPANION_DOORS
+};
+
+/* Whether PyTorch's operators are seen from inside: of the door of that name. */
+enum gs_companion_state {
+	GS_COMPANION_WAITS = 0,   /* the process has no PyTorch yet */
+	GS_COMPANION_SEES = 1,    /* from its first operator on */
+	GS_COMPANION_OLD = 2,     /* PyTorch has no observer that can be used: older than 1.12 */
+	GS_COMPANION_DIFFERS = 3, /* PyTorch's observer is not as it is known to be */
+	GS_COMPANION_STATES
 };
 
 /* How companion_now() counts. */
@@ -118,17 +128,27 @@ struct gs_companion_head {
 	uint64_t rings_at;   /* offset of the first ring */
 	uint64_t no_slot;    /* records of threads that got no slot. Grows */
 	uint32_t stopped;    /* of the reader: 1 when tracing is over, nothing more is recorded */
-	uint32_t pad1;
+	uint32_t state;      /* enum gs_companion_state */
 	uint64_t pad2[7];
 };
 _Static_assert(sizeof(struct gs_companion_head) == 128, "gs_companion_head");
+
+/* An operator that is open. */
+struct gs_companion_scope {
+	uint64_t start;  /* ticks */
+	uint64_t record; /* address of PyTorch's record of it; 0: it is over, those in it are not */
+	uint32_t name;   /* number in the process, from 1 */
+	uint32_t thrown; /* exceptions that were on their way when it began */
+	uint64_t pad;
+};
+_Static_assert(sizeof(struct gs_companion_scope) == 32, "gs_companion_scope");
 
 /* A thread that writes. */
 struct gs_companion_slot {
 	/* Of the writer. tid: 0 free; taken by compare-and-swap, given back by the reader alone, when
 	 * the thread is gone and its ring is read. */
 	uint32_t tid;
-	uint32_t n_open; /* of open[] */
+	uint32_t n_open; /* of open[], or scope[] */
 	uint64_t written;
 	uint32_t has_sums; /* 1: calls were added up */
 	uint32_t pad0;
@@ -143,8 +163,11 @@ struct gs_companion_slot {
 	struct gs_frame open[GS_COMPANION_OPEN_MAX];
 	uint8_t pad3[4096 - 128 - 8 * GS_COMPANION_LOSSES * GS_LAYER_MAX -
 		     sizeof(struct gs_frame) * GS_COMPANION_OPEN_MAX];
-	uint32_t inner
-		[GS_FUNC_FIXED]; /* by function: calls that were part of the call around them */
+	union {
+		uint32_t inner
+			[GS_FUNC_FIXED]; /* by function: calls that were part of the call around them */
+		struct gs_companion_scope scope[GS_COMPANION_OPS_OPEN]; /* of operators' door */
+	};
 };
 _Static_assert(sizeof(struct gs_companion_slot) == 8192, "gs_companion_slot");
 _Static_assert(offsetof(struct gs_companion_slot, taken) == 64, "gs_companion_slot.taken");
@@ -152,7 +175,7 @@ _Static_assert(offsetof(struct gs_companion_slot, lost) == 128, "gs_companion_sl
 
 /* Calls of one function in one slot that found no room in the ring, added up. Only grows. */
 struct gs_companion_sum {
-	uint32_t func; /* id, below GS_FUNC_FIXED */
+	uint32_t func; /* id, below GS_FUNC_FIXED; number of the name of an operator */
 	uint32_t pad;
 	uint64_t calls, errors, total_ns, max_ns; /* that returned; of these, failed */
 	uint64_t bytes;                           /* of calls that succeeded */

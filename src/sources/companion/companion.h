@@ -50,6 +50,8 @@ struct gs_companion_file;
 struct gs_companion_thread {
 	uint32_t pid, tid; /* as gpuscope numbers them */
 	uint32_t clock;    /* enum gs_companion_clock of its times */
+	uint32_t doors;    /* that its file is of: bits 1 << enum gs_companion_door */
+	uint64_t file;     /* number of its file, from 1; of no other one */
 };
 
 struct gs_companion_handler { /* may be NULL but record; what is lent is good during the call */
@@ -63,6 +65,9 @@ struct gs_companion_handler { /* may be NULL but record; what is lent is good du
 	/* A call that is open now: the depth'th of its thread. */
 	void (*open)(void *ctx, const struct gs_companion_thread *from, const struct gs_frame *call,
 		     unsigned depth);
+	/* Operators that are open now, the innermost last, before the records that came; is_end: that will not end. */
+	void (*ops)(void *ctx, const struct gs_companion_thread *from,
+		    const struct gs_companion_scope *scopes, unsigned n, bool is_end);
 	void (*lost)(void *ctx, const struct gs_companion_thread *from,
 		     enum gs_companion_loss cause, unsigned layer, uint64_t n);
 	/* Records of threads that found no slot, and bytes that hold no records. */
@@ -85,6 +90,9 @@ void gs_companion_file_free(struct gs_companion_file **file);
 size_t gs_companion_file_read(struct gs_companion_file *file,
 			      const struct gs_companion_handler *handler, bool harvest,
 			      bool *ret_full);
+
+/* Of the door of operators, now; GS_COMPANION_WAITS of a file that is not its. */
+enum gs_companion_state gs_companion_file_state(const struct gs_companion_file *file);
 
 /* Hand over the calls that are open now. */
 void gs_companion_file_open_calls(struct gs_companion_file *file,
@@ -149,6 +157,13 @@ void gs_companion_files_scan(struct gs_companion_files *files);
 /* When the newest file of this process was made that has the door of calls, of those that have been found; 0:
  * none was. */
 uint64_t gs_companion_files_since(const struct gs_companion_files *files, uint32_t pid);
+
+/* Whether its operators are seen from inside. False: the process has no file of that door, as far as is known. */
+bool gs_companion_files_state(const struct gs_companion_files *files, uint32_t pid,
+			      enum gs_companion_state *ret_state);
+
+/* Which of these there were in any process: bits 1 << enum gs_companion_state. */
+uint32_t gs_companion_files_states(const struct gs_companion_files *files);
 
 /* The process runs another program since then: a file that it had before says nothing of that. */
 void gs_companion_files_forget(struct gs_companion_files *files, uint32_t pid, uint64_t mono_ns);

@@ -28,12 +28,15 @@ struct slot {
 struct gs_companion_file {
 	int fd; /* owned */
 	uint32_t pid;
+	uint64_t number;               /* of this file, from 1 */
 	struct gs_companion_head head; /* a copy, checked */
 	uint64_t no_slot;              /* as reported */
 	uint32_t n_taken;              /* slots with a thread, when they were read last */
 	struct slot slots[GS_COMPANION_SLOTS_MAX];
 	uint8_t *copy; /* owned; of a ring's bytes */
 };
+
+static uint64_t n_files; /* that were opened */
 
 int gs_companion_file_open(int *fd, uint32_t pid, struct gs_companion_file **ret_file)
 {
@@ -58,6 +61,7 @@ int gs_companion_file_open(int *fd, uint32_t pid, struct gs_companion_file **ret
 		return -ENOMEM;
 	}
 	f->fd = gs_take_fd(&own);
+	f->number = __atomic_add_fetch(&n_files, 1, __ATOMIC_RELAXED);
 	f->pid = pid;
 	f->head = head;
 	*ret_file = f;
@@ -87,8 +91,47 @@ static off_t slot_at(uint32_t i)
 
 static struct gs_companion_thread thread_of(const struct gs_companion_file *f, uint32_t i)
 {
-	return (struct gs_companion_thread){
-		.pid = f->pid, .tid = f->slots[i].tid, .clock = f->head.clock};
+	return (struct gs_companion_thread){.pid = f->pid,
+					    .tid = f->slots[i].tid,
+					    .clock = f->head.clock,
+					    .doors = f->head.doors,
+					    .file = f->number};
+}
+
+static bool is_of_operators(const struct gs_companion_file *f)
+{
+	return f->head.doors >> GS_COMPANION_OPS & 1;
+}
+
+enum gs_companion_state gs_companion_file_state(const struct gs_companion_file *f)
+{
+	uint32_t state;
+
+	if (!is_of_operators(f) ||
+	    pread(f->fd, &state, sizeof(state), offsetof(struct gs_companion_head, state)) !=
+		    (ssize_t)sizeof(state) ||
+	    state >= GS_COMPANION_STATES)
+		return GS_COMPANION_WAITS;
+	return state;
+}
+
+/* What is over is left out. */
+static void report_ops(const struct gs_companion_file *f, uint32_t i,
+		       const struct gs_companion_thread *from, uint32_t n_open,
+		       const struct gs_companion_handler *h, bool is_end)
+{
+	struct gs_companion_scope scopes[GS_COMPANION_OPS_OPEN];
+	off_t at = slot_at(i) + (off_t)offsetof(struct gs_companion_slot, scope);
+	unsigned n = 0;
+
+	if (!h->ops || !n_open || n_open > GS_COMPANION_OPS_OPEN ||
+	    pread(f->fd, scopes, n_open * sizeof(scopes[0]), at) !=
+		    (ssize_t)(n_open * sizeof(scopes[0])))
+		return;
+	for (uint32_t k = 0; k < n_open; k++)
+		if (scopes[k].record)
+			scopes[n++] = scopes[k];
+	h->ops(h->ctx, from, scopes, n, is_end);
 }
 
 /* Any slot that was ever used lies before one that never was. */
@@ -185,7 +228,7 @@ static void report_inner(struct gs_companion_file *f, uint32_t i,
 	uint32_t now[GS_FUNC_FIXED], **before = &f->slots[i].inner;
 	off_t at = slot_at(i) + (off_t)offsetof(struct gs_companion_slot, inner);
 
-	if (!h->inner || pread(f->fd, now, sizeof(now), at) != sizeof(now))
+	if (!h->inner || is_of_operators(f) || pread(f->fd, now, sizeof(now), at) != sizeof(now))
 		return;
 	if (!*before)
 		*before = calloc(GS_FUNC_FIXED, sizeof(**before));
@@ -264,6 +307,14 @@ size_t gs_companion_file_read(struct gs_companion_file *f, const struct gs_compa
 		if (s.tid)
 			f->slots[i].tid = s.tid;
 		f->n_taken += s.tid != 0;
+		/* One that ends meanwhile is among the records: their end is asked for after it. */
+		if (is_of_operators(f) && s.n_open) {
+			const struct gs_companion_thread from = thread_of(f, i);
+
+			report_ops(f, i, &from, s.n_open, h, false);
+			if (!read_slot(f, i, &s))
+				break;
+		}
 		n += take_records(f, i, s.written, h, ret_full);
 		if (!harvest)
 			continue;
@@ -281,14 +332,18 @@ void gs_companion_file_open_calls(struct gs_companion_file *f, const struct gs_c
 {
 	struct gs_companion_slot s;
 
-	for (uint32_t i = 0; i < f->head.n_slots && h->open; i++) {
+	for (uint32_t i = 0; i < f->head.n_slots && (h->open || is_of_operators(f)); i++) {
 		struct gs_companion_thread from;
 
 		if (pread(f->fd, &s, sizeof(s), slot_at(i)) != (ssize_t)sizeof(s) ||
 		    slot_is_unused(&s))
 			break;
-		from = (struct gs_companion_thread){
-			.pid = f->pid, .tid = s.tid, .clock = f->head.clock};
+		from = thread_of(f, i);
+		from.tid = s.tid;
+		if (is_of_operators(f)) {
+			report_ops(f, i, &from, s.tid ? s.n_open : 0, h, true);
+			continue;
+		}
 		for (uint32_t depth = 0; s.tid && depth < s.n_open && depth < GS_COMPANION_OPEN_MAX;
 		     depth++)
 			h->open(h->ctx, &from, &s.open[depth], depth);

@@ -41,6 +41,7 @@ struct entry {
 	uint32_t pid;
 	int pid_fd;                     /* owned; readable when the process has ended; -1: it has */
 	struct gs_companion_file *file; /* owned */
+	uint64_t ops_ns; /* when it was made, of the door of operators; 0: of another one */
 	/* Of a file that keeps its name until then: */
 	int folder_fd; /* owned; -1: it has none any more */
 	char name[GS_COMPANION_NAME_BYTES];
@@ -60,6 +61,9 @@ struct gs_companion_files {
 	uint32_t n;
 	struct gs_map refused; /* hash of a name that is not looked at again */
 	struct gs_map pids;    /* process -> when its newest file with calls was made */
+	struct gs_map ops;     /* process -> when its newest file with operators was made, */
+	struct gs_map states;  /* and whether they are seen: enum gs_companion_state */
+	uint32_t all_states;   /* that there were: bits 1 << enum gs_companion_state */
 	struct gs_map execs; /* process -> when it began its present program, as far as is known */
 	unsigned n_refused;
 	int reason;
@@ -161,6 +165,8 @@ int gs_companion_files_new(const struct gs_companion_files_options *o,
 	f->held = GS_MAP_INIT(NAMES_MAX);
 	f->refused = GS_MAP_INIT(NAMES_MAX);
 	f->pids = GS_MAP_INIT(PIDS_MAX);
+	f->ops = GS_MAP_INIT(PIDS_MAX);
+	f->states = GS_MAP_INIT(PIDS_MAX);
 	f->execs = GS_MAP_INIT(PIDS_MAX);
 	r = o->takes ? share_folders(f, o->parent ? o->parent : PARENT, err)
 		     : make_folder(f, o->parent ? o->parent : PARENT, err);
@@ -199,6 +205,8 @@ void gs_companion_files_free(struct gs_companion_files **ref)
 	gs_map_fini(&f->held);
 	gs_map_fini(&f->refused);
 	gs_map_fini(&f->pids);
+	gs_map_fini(&f->ops);
+	gs_map_fini(&f->states);
 	gs_map_fini(&f->execs);
 	remove_folder(f);
 	gs_close_p(&f->folder_fd);
@@ -275,6 +283,24 @@ static int check_process(const struct gs_companion_files *f, int fd, uint32_t pi
 	return companion_process_is_of(pid, uid, head.start_ns) ? 0 : -EPERM;
 }
 
+/* Of the newest file of its process alone. */
+static void note_state(struct gs_companion_files *f, const struct entry *e)
+{
+	uint64_t newest_ns = 0, exec_ns = 0;
+	enum gs_companion_state state;
+
+	if (!e->ops_ns)
+		return;
+	gs_map_get(&f->ops, e->pid, &newest_ns);
+	gs_map_get(&f->execs, e->pid, &exec_ns);
+	if (e->ops_ns < newest_ns || e->ops_ns < exec_ns)
+		return;
+	gs_map_put(&f->ops, e->pid, e->ops_ns);
+	state = gs_companion_file_state(e->file);
+	gs_map_put(&f->states, e->pid, state);
+	f->all_states |= 1u << state;
+}
+
 static int add_file(struct gs_companion_files *f, int folder_fd, const char *name, uint32_t pid)
 {
 	uid_t uid = 0;
@@ -302,6 +328,9 @@ static int add_file(struct gs_companion_files *f, int folder_fd, const char *nam
 	if (head.doors & 1u << GS_COMPANION_CALLS && head.start_ns > before_ns &&
 	    head.start_ns >= exec_ns)
 		gs_map_put(&f->pids, pid, head.start_ns);
+	if (head.doors & 1u << GS_COMPANION_OPS)
+		f->entries[f->n - 1].ops_ns = head.start_ns;
+	note_state(f, &f->entries[f->n - 1]);
 	return 0;
 }
 
@@ -432,6 +461,24 @@ static bool has_ended(const struct entry *e)
 void gs_companion_files_scan(struct gs_companion_files *f)
 {
 	find_files(f);
+	for (uint32_t i = 0; i < f->n; i++)
+		note_state(f, &f->entries[i]);
+}
+
+uint32_t gs_companion_files_states(const struct gs_companion_files *f)
+{
+	return f->all_states;
+}
+
+bool gs_companion_files_state(const struct gs_companion_files *f, uint32_t pid,
+			      enum gs_companion_state *ret_state)
+{
+	uint64_t state;
+
+	if (!gs_map_get(&f->states, pid, &state))
+		return false;
+	*ret_state = (enum gs_companion_state)state;
+	return true;
 }
 
 uint64_t gs_companion_files_since(const struct gs_companion_files *f, uint32_t pid)
@@ -448,6 +495,10 @@ void gs_companion_files_forget(struct gs_companion_files *f, uint32_t pid, uint6
 
 	if (gs_map_get(&f->pids, pid, &start_ns) && start_ns < mono_ns)
 		gs_map_del(&f->pids, pid);
+	if (gs_map_get(&f->ops, pid, &start_ns) && start_ns < mono_ns) {
+		gs_map_del(&f->ops, pid);
+		gs_map_del(&f->states, pid);
+	}
 	/* Also one that has not been found yet. */
 	gs_map_put(&f->execs, pid, mono_ns);
 }
@@ -461,6 +512,7 @@ static bool read_entry(struct gs_companion_files *f, uint32_t i,
 	bool left = f->takes && !ended && f->takes(f->ctx, e->pid) == GS_COMPANION_LEAVE;
 	bool whole = harvest || ended || left || gs_companion_file_is_crowded(e->file);
 
+	note_state(f, e);
 	gs_companion_file_read(e->file, h, whole, ret_full);
 	if (!ended && !left) {
 		if (whole)

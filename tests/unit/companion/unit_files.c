@@ -483,18 +483,81 @@ static void left_by_a_killed_one(void **state)
 	assert_int_equal(system(path), 0);
 }
 
+static unsigned n_ops_open, n_ops_left;
+static uint64_t ops_file;
+
+static void take_ops(void *ctx, const struct gs_companion_thread *from,
+		     const struct gs_companion_scope *scopes, unsigned n, bool is_end)
+{
+	assert_true(from->doors == 1u << GS_COMPANION_OPS);
+	ops_file = from->file;
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(scopes[i].name, 1 + 2 * i);
+	*(is_end ? &n_ops_left : &n_ops_open) += n;
+}
+
+/* A file of operators' door: whether they are seen, which are open, and those that have found no room. */
+static void operators(void **state)
+{
+	struct companion_setup s = {.clock = GS_COMPANION_MONOTONIC,
+				    .doors = 1u << GS_COMPANION_OPS,
+				    .n_slots = RUN_SLOTS,
+				    .ring_bytes = RUN_RING_BYTES};
+	enum gs_companion_state seen = GS_COMPANION_DIFFERS;
+	uint32_t pid = (uint32_t)getpid();
+	struct companion_self *self;
+	struct run r;
+
+	run_new(&r, NULL);
+	r.handler.ops = take_ops;
+	snprintf(s.folder, sizeof(s.folder), "%s", gs_companion_files_folder(r.files));
+	companion_self = (struct companion_self){0};
+	assert_int_equal(companion_start(&s), 0);
+	assert_false(gs_companion_files_state(r.files, pid, &seen));
+	assert_true(companion_announce());
+	gs_companion_files_scan(r.files);
+	assert_true(gs_companion_files_state(r.files, pid, &seen));
+	assert_int_equal(seen, GS_COMPANION_WAITS);
+	assert_int_equal(gs_companion_files_since(r.files, pid), 0);
+	companion_set_state(GS_COMPANION_SEES);
+	gs_companion_files_scan(r.files);
+	assert_true(gs_companion_files_state(r.files, pid, &seen));
+	assert_int_equal(seen, GS_COMPANION_SEES);
+	self = companion_thread();
+	assert_non_null(self);
+	for (unsigned i = 0; i < 3; i++)
+		self->slot->scope[i] =
+			(struct gs_companion_scope){.start = i, .record = i != 1, .name = 1 + i};
+	self->slot->n_open = 3;
+	companion_sum_add(companion_sum_of(self, 7, GS_LAYER_TORCH), 100, 1);
+	run_poll(&r, true);
+	assert_int_equal(n_ops_open, 2); /* one of them is over */
+	assert_int_equal(r.added_up, 1);
+	assert_int_equal(r.inner, 0);
+	assert_true(ops_file > 0);
+	/* What cannot be is not taken. */
+	self->slot->n_open = GS_COMPANION_OPS_OPEN + 1;
+	run_poll(&r, true);
+	assert_int_equal(n_ops_open, 2);
+	self->slot->n_open = 1;
+	gs_companion_files_stop(r.files, &r.handler);
+	assert_int_equal(n_ops_left, 1);
+	assert_int_equal(gs_companion_files_states(r.files),
+			 1u << GS_COMPANION_WAITS | 1u << GS_COMPANION_SEES);
+	/* Another program of the process, of which nothing is known yet. */
+	gs_companion_files_forget(r.files, pid, UINT64_MAX);
+	assert_false(gs_companion_files_state(r.files, pid, &seen));
+	gs_companion_files_free(&r.files);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heads),
-		cmocka_unit_test(records),
-		cmocka_unit_test(whose_file_it_is),
-		cmocka_unit_test(damage),
-		cmocka_unit_test(no_file_stays),
-		cmocka_unit_test(shared_folders),
-		cmocka_unit_test(shared_by_others),
-		cmocka_unit_test(a_shared_file),
-		cmocka_unit_test(left_by_a_killed_one),
+		cmocka_unit_test(operators),      cmocka_unit_test(heads),
+		cmocka_unit_test(records),        cmocka_unit_test(whose_file_it_is),
+		cmocka_unit_test(damage),         cmocka_unit_test(no_file_stays),
+		cmocka_unit_test(shared_folders), cmocka_unit_test(shared_by_others),
+		cmocka_unit_test(a_shared_file),  cmocka_unit_test(left_by_a_killed_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
