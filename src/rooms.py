@@ -99,6 +99,9 @@ ROOMS = [
     Room("companion/calls", "model/call model/companion companion/ring", "",
          "calls of CUDA and NCCL from inside of a traced program: libgpuscope_companion.so",
          "what a loader has in memory of libraries, and pointers to functions there"),
+    Room("companion/ops", "model/trace/torch_op.h model/companion companion/ring companion/calls/module.h", "",
+         "operators of PyTorch by its own observer, from inside of a traced program: libgpuscope_companion_ops.so",
+         "layouts of PyTorch's observer, in which of its versions it can be used"),
     Room("sources/companion", "core/base model/trace model/companion", "",
          "reads what traced processes report from inside of themselves",
          "when a process's file is believed; ticks of processors to ns"),
@@ -355,7 +358,7 @@ def name_of(path):
 def kind_of(path):
     if path in ("model/call", "model/gpu_queue", "model/gpu_work", "model/nccl"):  # no file to compile by itself
         return "headers"
-    if path in ("companion/calls", "companion/gpu", "companion/nccl"):  # libraries of their own, which their meson.builds make
+    if path in ("companion/calls", "companion/gpu", "companion/nccl", "companion/ops"):  # libraries of their own, which their meson.builds make
         return "apart"
     folder = path.split("/")[0]
     return "program" if folder == "commands" and path != "commands/common" else "kernel" if folder == "bpf" else "library"

@@ -20,9 +20,12 @@ static bool is_library(const char *path)
 
 int gs_cli_find_library(const char *name, char *out, size_t bytes, struct gs_err *err)
 {
-	static const char *const places[] = {("../" GS_LIBDIR "/gpuscope/"), "../lib/gpuscope/",
-					     "companion/calls/", "companion/gpu/",
-					     "companion/nccl/"};
+	static const char *const places[] = {("../" GS_LIBDIR "/gpuscope/"),
+					     "../lib/gpuscope/",
+					     "companion/calls/",
+					     "companion/gpu/",
+					     "companion/nccl/",
+					     "companion/ops/"};
 	char self[PATH_MAX], real[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
