@@ -120,7 +120,7 @@ def vanished(t):
 def alone(t):
     bare = t.path('gpuscope')
     shutil.copy(harness.gpuscope, bare)
-    for what in ('calls', 'gpu', 'nccl'):
+    for what in ('calls', 'ops', 'gpu', 'nccl'):
         done = subprocess.run([bare, 'trace', f'--inside={what}', '--summary', t.path('s'), '--', *t.app('cudaMalloc=17')],
                               capture_output=True, text=True, env=t.envs(), timeout=60, check=False)  # fmt: skip
         t.equal(f'{what}: status', done.returncode, 0)

@@ -1,5 +1,5 @@
 /*
- * Records of a process as it may write them, in a file that is otherwise in order, through what makes events and cells
+ * Records of processes as they may write them, in files of two doors that are otherwise in order, through what makes events and cells
  * of them into ingest and a summary. The input is the ring; its last bytes are the sums and the calls that are open.
  */
 #include <fcntl.h>
@@ -23,26 +23,28 @@ static void put_at(int fd, const void *from, size_t bytes, uint64_t at)
 		abort();
 }
 
-/* A file of process 1 with one thread. */
-static void make_file(const char *folder, const uint8_t *data, size_t bytes)
+/* A file of that process and door, with one thread. */
+static void make_file(const char *folder, uint32_t pid, uint32_t door, const uint8_t *data,
+		      size_t bytes)
 {
 	struct gs_companion_head head = {.magic = GS_COMPANION_MAGIC,
 					 .version = GS_COMPANION_VERSION,
-					 .pid = 1,
+					 .pid = pid,
 					 .start_ns = 1,
-					 .doors = 1u << GS_COMPANION_CALLS,
+					 .doors = 1u << door,
+					 .state = data[0],
 					 .n_slots = 1,
 					 .ring_bytes = RING_BYTES,
 					 .rings_at = GS_COMPANION_SLOTS_AT +
 						     sizeof(struct gs_companion_slot)};
-	struct gs_companion_slot slot = {.tid = 1, .has_sums = 1, .n_open = 2};
+	struct gs_companion_slot slot = {.tid = 1, .has_sums = 1, .n_open = 2 + door};
 	static struct gs_companion_sums sums;
 	size_t tail = bytes < sizeof(slot.open) ? bytes : sizeof(slot.open);
 	char path[320];
 	struct stat st;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/1-1", folder);
+	snprintf(path, sizeof(path), "%s/%u-1", folder, pid);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	if (fd < 0 || stat("/proc/self/ns/pid", &st) < 0 ||
 	    ftruncate(fd, (off_t)gs_companion_file_bytes(1, RING_BYTES)) < 0)
@@ -73,7 +75,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct gs_companion_files *files = NULL;
 	struct gs_ingest_options io = {.size = sizeof(io), .mode = GS_SESSION_EVENTS};
 	struct gs_inside *inside = NULL;
+	GS_CLEANUP(gs_func_set_free) struct gs_func_set *funcs = gs_func_set_new();
 	bool wanted[GS_FUNC_FIXED] = {false};
+
+	if (!funcs || !bytes) {
+		if (!funcs)
+			abort();
+		return 0;
+	}
+	io.funcs = funcs;
 
 	for (unsigned id = 1; id < GS_FUNC_FIXED && id <= gs_func_count(); id++)
 		wanted[id] = gs_func_by_id(id)->desc.layer <= GS_LAYER_NCCL;
@@ -85,7 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	    gs_ingest_add_sink(feed, "view", gs_aggregate_sink(view)) < 0 ||
 	    gs_inside_new(files, wanted, &inside) < 0)
 		abort();
-	make_file(gs_companion_files_folder(files), data, bytes);
+	make_file(gs_companion_files_folder(files), 1, GS_COMPANION_CALLS, data, bytes);
+	make_file(gs_companion_files_folder(files), 2, GS_COMPANION_OPS, data, bytes);
+	gs_inside_set_ops(inside, funcs);
 	gs_inside_set_feed(inside, feed);
 	gs_inside_poll(inside, true);
 	gs_inside_stop(inside);

@@ -97,7 +97,7 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 		trace_output_attach(t->output, attach);
 }
 
-/* A library of CUDA or NCCL in a process that is seen from inside: said once for each. */
+/* A library of CUDA, NCCL or PyTorch in a process that is seen from inside: said once for each. */
 static bool on_leaves_out(void *ctx, pid_t pid, const char *path)
 {
 	struct trace *t = ctx;
@@ -127,10 +127,11 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 /* Processes that were started to be seen from inside and are not get their probes now. */
 static void attach_late(struct trace *t)
 {
+	const char *library;
 	pid_t pid;
 
-	while (t->inside && (pid = trace_output_next_late(t->output)) > 0) {
-		on_late(t, "libraries of CUDA or NCCL", pid, GS_INSIDE_WAIT_NS);
+	while (t->inside && (pid = trace_output_next_late(t->output, &library)) > 0) {
+		on_late(t, library, pid, GS_INSIDE_WAIT_NS);
 		gs_uprobe_attach_process(t->probe, pid);
 	}
 }
@@ -582,7 +583,10 @@ static int start_trace(struct trace *t)
 		return r == -ESRCH ? GS_EXIT_NOTHING : GS_EXIT_FAILED;
 	if (trace_check_summary(t->options.summary_path) < 0)
 		return GS_EXIT_FAILED;
-	r = trace_inside_new(&t->options, &t->inside, &err);
+	t->funcs = gs_func_set_new();
+	if (!t->funcs)
+		return GS_EXIT_FAILED;
+	r = trace_inside_new(&t->options, t->funcs, &t->inside, &err);
 	if (r < 0) {
 		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return r == -ENOENT ? GS_EXIT_USAGE : GS_EXIT_FAILED;
@@ -604,9 +608,6 @@ static int start_trace(struct trace *t)
 	}
 	trace_raise_file_limit();
 	trace_describe_target(&t->options, target, sizeof(target));
-	t->funcs = gs_func_set_new();
-	if (!t->funcs)
-		return GS_EXIT_FAILED;
 	/* First, while nothing else takes memory. Without permission the probe says so. */
 	measured = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
 	r = measured == 0 || measured == -EPERM ? start_probe(t, &err) : measured;

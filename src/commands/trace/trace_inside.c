@@ -13,19 +13,24 @@
 #include "commands/common/library.h"
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_nccl.h"
+#include "core/base/buf.h"
 #include "core/base/mem.h"
 #include "model/trace/func.h"
 #include "sources/attach_plan/attach_plan.h"
 #include "sources/companion/companion.h"
+#include "sources/elf/torch_name.h"
 
-#define GPU_LIBRARY   "libgpuscope_companion_gpu.so"
-#define INJECTION     "CUDA_INJECTION64_PATH" /* the driver loads that library, and no other */
-#define GPU_SETTINGS  "GPUSCOPE_COMPANION_GPU"
-#define NCCL_LIBRARY  "libgpuscope_companion_nccl.so"
-#define NCCL_NAME_MAX 254 /* of a plug-in: NCCL cuts longer names (plugin_open.cc) */
-#define NCCL_SETTINGS "GPUSCOPE_COMPANION_NCCL"
-#define NS_PER_MS     1000000u
-#define LAYERS        (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
+#define GPU_LIBRARY        "libgpuscope_companion_gpu.so"
+#define INJECTION          "CUDA_INJECTION64_PATH" /* the driver loads that library, and no other */
+#define GPU_SETTINGS       "GPUSCOPE_COMPANION_GPU"
+#define NCCL_LIBRARY       "libgpuscope_companion_nccl.so"
+#define NCCL_NAME_MAX      254 /* of a plug-in: NCCL cuts longer names (plugin_open.cc) */
+#define NCCL_SETTINGS      "GPUSCOPE_COMPANION_NCCL"
+#define OPS_LIBRARY        "libgpuscope_companion_ops.so"
+#define OPS_SETTINGS       "GPUSCOPE_COMPANION_OPS"
+#define OPS_SETTINGS_BYTES 8192 /* that the library takes (companion/ops) */
+#define NS_PER_MS          1000000u
+#define LAYERS             (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
 
 struct trace_inside {
 	struct gs_companion_files *files;
@@ -35,23 +40,29 @@ struct trace_inside {
 	char gpu_settings[64];
 	char nccl_library[PATH_MAX]; /* "": what NCCL says of itself is not seen */
 	char nccl_settings[64];
-	bool names_nccl; /* it was asked for by name */
+	bool names_nccl;            /* it was asked for by name */
+	char ops_library[PATH_MAX]; /* "": operators are not seen */
+	char ops_settings[OPS_SETTINGS_BYTES];
+	bool names_ops; /* likewise */
 };
 
 /* Of the layers that are seen from inside, what the options choose. */
 static int choose_functions(const struct trace_options *o, bool *wanted, struct gs_err *err)
 {
-	const struct gs_attach_plan_options po = {.layers = o->layers,
+	const struct gs_attach_plan_options po = {.layers = o->layers & ~(1u << GS_LAYER_TORCH),
 						  .globs = o->funcs.glob,
 						  .n_globs = o->funcs.n,
 						  .described = o->n_probe_files > 0};
 	struct gs_attach_plan_selection selection;
-	int r = gs_attach_plan_select(&selection, &po, err);
+	bool has_layers = !o->layers || po.layers;
+	int r = has_layers ? gs_attach_plan_select(&selection, &po, err) : 0;
 	unsigned n = 0;
 
 	if (r < 0)
 		return r;
-	for (unsigned id = 1; id < GS_FUNC_FIXED && id <= gs_func_count(); id++) {
+	if (!has_layers && o->inside_all) /* operators alone */
+		return 0;
+	for (unsigned id = 1; has_layers && id < GS_FUNC_FIXED && id <= gs_func_count(); id++) {
 		wanted[id] = selection.wanted[id] && LAYERS >> gs_func_by_id(id)->desc.layer & 1;
 		n += wanted[id];
 	}
@@ -114,14 +125,55 @@ static int prepare_nccl(const struct trace_options *o, struct trace_inside *in, 
 	return 0;
 }
 
+/* As the library takes it: a set, or lines. */
+static int put_operators(const struct trace_options *o, char *out, size_t bytes, struct gs_err *why)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(bytes - 1);
+	bool renames = !o->ops.n && o->op_set == GS_OPS_EACGM;
+	const char *op, *name;
+	int r = gs_buf_puts(&text, o->ops.n                  ? "names"
+				   : renames                 ? "instead"
+				   : o->op_set == GS_OPS_ALL ? "all"
+							     : "default");
+
+	for (size_t i = 0; r == 0 && i < o->ops.n; i++)
+		r = gs_buf_printf(&text, "\n%s", o->ops.glob[i]);
+	for (size_t i = 0; r == 0 && renames && gs_torch_eacgm_row(i, &op, &name); i++)
+		r = gs_buf_printf(&text, "\n%s\n%s", op, name);
+	if (r < 0)
+		return gs_err_set(why, r, "the patterns of --op are longer than %zu bytes",
+				  bytes - 1);
+	memcpy(out, text.data, text.bytes);
+	out[text.bytes] = '\0';
+	return 0;
+}
+
+/* Of operators. */
+static int prepare_ops(const struct trace_options *o, struct trace_inside *in, struct gs_err *why)
+{
+	int r = put_operators(o, in->ops_settings, sizeof(in->ops_settings), why);
+
+	in->names_ops = !o->inside_all;
+	return r < 0 ? r
+		     : gs_cli_find_library(OPS_LIBRARY, in->ops_library, sizeof(in->ops_library),
+					   why);
+}
+
 /* Of those that were asked for, each that can be; of GPUs and NCCL it is said why not. */
 static int prepare_doors(const struct trace_options *o, struct trace_inside *in, const bool *wanted,
 			 struct gs_err *why)
 {
-	struct gs_err gpu_why = {{0}}, nccl_why = {{0}};
+	struct gs_err gpu_why = {{0}}, nccl_why = {{0}}, ops_why = {{0}};
 	int gpu = o->inside_gpu ? prepare_gpu(o, in, &gpu_why) : 0;
 	int nccl = o->inside_nccl ? prepare_nccl(o, in, &nccl_why) : 0;
 	uint32_t doors = in->nccl_library[0] ? 1u << GS_COMPANION_NCCL : 0;
+	int ops = o->inside_ops ? prepare_ops(o, in, &ops_why) : 0;
+
+	if (ops < 0)
+		gs_cli_print_message("--inside=ops: %s; operators are traced by probes",
+				     gs_err_text(&ops_why, ops));
+	if (in->ops_library[0])
+		doors |= 1u << GS_COMPANION_OPS;
 
 	if (gpu < 0)
 		gs_cli_print_message("--inside=gpu: %s", gs_err_text(&gpu_why, gpu));
@@ -140,8 +192,8 @@ static int prepare_doors(const struct trace_options *o, struct trace_inside *in,
 		     : 0;
 }
 
-int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_inside,
-		     struct gs_err *err)
+int trace_inside_new(const struct trace_options *o, struct gs_func_set *funcs,
+		     struct trace_inside **ret_inside, struct gs_err *err)
 {
 	const struct gs_companion_files_options fo = {.size = sizeof(fo)};
 	bool wanted[GS_FUNC_FIXED] = {false};
@@ -149,7 +201,7 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 	struct gs_err why = {{0}};
 	int r;
 
-	if (!o->inside_calls && !o->inside_gpu && !o->inside_nccl)
+	if (!o->inside_calls && !o->inside_ops && !o->inside_gpu && !o->inside_nccl)
 		return 0;
 	in = calloc(1, sizeof(*in));
 	if (!in)
@@ -172,6 +224,8 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 		r = prepare_doors(o, in, wanted, &why);
 	if (r == 0)
 		r = gs_inside_new(in->files, wanted, &in->events);
+	if (r == 0 && in->ops_library[0])
+		gs_inside_set_ops(in->events, funcs);
 	if (r < 0) {
 		gs_cli_print_message("--inside: %s; everything is traced by probes",
 				     gs_err_text(&why, r));
@@ -199,6 +253,24 @@ struct gs_inside *trace_inside_events(struct trace_inside *in)
 	return in ? in->events : NULL;
 }
 
+/* Whether a process's operators were seen, and why not. */
+static void report_ops(const struct trace_inside *in)
+{
+	static const char *const reasons[GS_COMPANION_STATES] = {
+		[GS_COMPANION_OLD] =
+			"PyTorch is older than 1.12, whose observer gpuscope does not know",
+		[GS_COMPANION_DIFFERS] =
+			"PyTorch's observer is not as gpuscope knows it (1.12 to 2.11)"};
+	uint32_t states = gs_companion_files_states(in->files);
+
+	for (unsigned state = 0; state < GS_COMPANION_STATES; state++)
+		if (states >> state & 1 && reasons[state])
+			gs_cli_print_message("--inside=ops: %s: its operators are traced by probes",
+					     reasons[state]);
+	if (in->names_ops && !(states & ~(1u << GS_COMPANION_WAITS)))
+		gs_cli_print_message("--inside=ops: no process loaded PyTorch");
+}
+
 void trace_inside_report(const struct trace_inside *in)
 {
 	unsigned n;
@@ -210,6 +282,8 @@ void trace_inside_report(const struct trace_inside *in)
 	if (n)
 		gs_cli_print_message("--inside: the reports of %u process%s could not be read (%s)",
 				     n, n == 1 ? "" : "es", strerror(-r));
+	if (in->ops_library[0])
+		report_ops(in);
 	if (in->names_nccl && in->nccl_library[0] && !gs_inside_saw_nccl(in->events))
 		gs_cli_print_message(
 			"--inside=nccl: no process reported a communicator of NCCL (needs NCCL 2.23 or newer)");
@@ -232,6 +306,10 @@ void trace_inside_enter(const struct trace_inside *in)
 		return;
 	if (in->library[0])
 		add_to_variable("LD_PRELOAD", in->library);
+	if (in->ops_library[0]) {
+		add_to_variable("LD_PRELOAD", in->ops_library);
+		setenv(OPS_SETTINGS, in->ops_settings, 1);
+	}
 	if (in->gpu_library[0]) {
 		/* Before the program's CUPTI, too, to know when its own profiler asks for that. */
 		add_to_variable("LD_PRELOAD", in->gpu_library);

@@ -11,10 +11,10 @@
 struct trace_inside;
 struct trace_options;
 
-/* *ret_inside stays NULL where it cannot be: said, and all is probed. -ENOENT: nothing that can be seen from
+/* funcs: gets the names of operators; borrowed. *ret_inside stays NULL where it cannot be: said, and all is probed. -ENOENT: nothing that can be seen from
  * inside is chosen, in err. */
-int trace_inside_new(const struct trace_options *options, struct trace_inside **ret_inside,
-		     struct gs_err *err);
+int trace_inside_new(const struct trace_options *options, struct gs_func_set *funcs,
+		     struct trace_inside **ret_inside, struct gs_err *err);
 void trace_inside_free(struct trace_inside **inside);
 
 /* What it makes events of; NULL of NULL. */

@@ -87,24 +87,44 @@ static int check_files(const struct trace_options *o)
 /* What needs both doors of one call. */
 static int check_inside(const struct trace_options *o)
 {
-	const uint32_t above = 1u << GS_LAYER_TORCH | 1u << GS_LAYER_PYTHON | 1u << GS_LAYER_USER;
+	const uint32_t above = 1u << GS_LAYER_PYTHON | 1u << GS_LAYER_USER |
+			       (o->inside_ops ? 0 : 1u << GS_LAYER_TORCH);
 
-	if (!o->command)
+	if (o->layers & above || o->python_calls || (o->ops.n && !o->inside_ops) ||
+	    (o->op_set_given && !o->inside_ops) || o->n_probe_files)
 		return refuse_trace(
-			"--inside needs a command to load its library into: gpuscope trace --inside=calls -- COMMAND");
-	if (o->layers & above || o->python_calls || o->ops.n || o->op_set_given || o->n_probe_files)
-		return refuse_trace(
-			"--inside=calls cannot trace operators, Python functions or described probes: leave out one of the two");
+			"--inside=calls cannot trace Python functions or described probes, and operators only from inside, too: leave out one of the two, or give --inside=calls,ops");
 	if (o->native_stack_at & ~(unsigned)GS_AT_SAMPLE ||
 	    o->py_stack_at & ~(unsigned)GS_AT_SAMPLE)
 		return refuse_trace(
 			"--inside=calls cannot record stacks at calls: leave it out, or use --stacks and --python-at with samples only (at=sample)");
+	return 0;
+}
+
+/* The same of one operator. */
+static int check_inside_ops(const struct trace_options *o)
+{
+	if (o->n_probe_files)
+		return refuse_trace(
+			"--inside=ops cannot trace described probes: leave out one of it and --probes");
+	if ((o->native_stack_at | o->py_stack_at) & GS_AT_SLOW_SCOPE)
+		return refuse_trace(
+			"--inside=ops cannot record stacks at operators: leave it out, or use --stacks and --python-at without slow-op");
+	return 0;
+}
+
+/* Of calls and of operators. */
+static int check_inside_both(const struct trace_options *o)
+{
+	if (!o->command)
+		return refuse_trace(
+			"--inside needs a command to load its library into: gpuscope trace --inside=calls -- COMMAND");
 	if (o->min_dur_ns)
 		return refuse_trace(
-			"--inside=calls records every call: leave out one of it and --min-duration");
+			"--inside=calls and --inside=ops record every call: leave out one of it and --min-duration");
 	if (o->estimate)
 		return refuse_trace(
-			"--estimate estimates the cost of probes, and --inside=calls places none: leave out one of the two");
+			"--estimate estimates the cost of probes, and --inside=calls and --inside=ops place none: leave out one of the two");
 	return 0;
 }
 
@@ -129,6 +149,8 @@ int trace_check(const struct trace_options *o)
 
 int trace_check_stacks(const struct trace_options *o)
 {
+	int r;
+
 	if (o->stack_bytes && !o->native_stack_at)
 		return refuse_trace("--stack-bytes is for native stacks: add --stacks native");
 	if (o->line_filters.n && !o->py_stack_at)
@@ -141,5 +163,8 @@ int trace_check_stacks(const struct trace_options *o)
 		return refuse_trace("--nvml: the library does not exist or is not readable");
 	if (o->gpu_window_ns && !o->inside_gpu && !o->inside_nccl)
 		return refuse_trace("--gpu-window needs --inside=gpu or --inside=nccl");
-	return o->inside_calls ? check_inside(o) : 0;
+	r = o->inside_calls || o->inside_ops ? check_inside_both(o) : 0;
+	if (r == 0 && o->inside_calls)
+		r = check_inside(o);
+	return r == 0 && o->inside_ops ? check_inside_ops(o) : r;
 }

@@ -233,9 +233,12 @@ static int add_inside(void *target, const struct gs_cli_option *option, char *ar
 	struct trace_options *o = target;
 
 	if (!argument)
-		o->inside_calls = o->inside_gpu = o->inside_nccl = o->inside_all = true;
+		o->inside_calls = o->inside_ops = o->inside_gpu = o->inside_nccl = o->inside_all =
+			true;
 	else if (strcmp(argument, "calls") == 0)
 		o->inside_calls = true;
+	else if (strcmp(argument, "ops") == 0)
+		o->inside_ops = true;
 	else if (strcmp(argument, "gpu") == 0)
 		o->inside_gpu = true;
 	else if (strcmp(argument, "nccl") == 0)
@@ -291,9 +294,8 @@ static const struct gs_cli_option option_table[] = {
 	{"probes", 0, "FILE", "also trace the probes of this file; may be repeated", GS_CLI_SET,
 	 .set = add_probe_file},
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
-	{"inside", 0, "[WHAT[,WHAT]]",
-	 "trace calls, gpu, nccl (or all) by libraries loaded into it", GS_CLI_LIST,
-	 .words = "calls gpu nccl", .set = add_inside},
+	{"inside", 0, "[WHAT[,WHAT]]", "trace calls, ops, gpu, nccl (or all) by loaded libraries",
+	 GS_CLI_LIST, .words = "calls ops gpu nccl", .set = add_inside},
 	{"gpu-window", 0, "TIME/TIME", "GPU tracing window/period (1s/20s), or always", GS_CLI_SET,
 	 .takes =
 		 "two times, such as 1s/20s (100ms at least, and shorter than the second), or always",
@@ -524,10 +526,16 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 			"--summary-only adds calls up in the kernel, without streams, kernels and memory: leave it out, or --by, --memory and --kernel");
 		return GS_EXIT_USAGE;
 	}
-	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls && !o->view_wants_calls)
+	/* Who gives layers and all of --inside wants operators only as one of them. */
+	if (o->inside_all && o->layers && !(o->layers >> GS_LAYER_TORCH & 1) && !o->ops.n &&
+	    !o->op_set_given)
+		o->inside_ops = false;
+	/* Calls that are added up in the kernel do not say which operator, seen from inside, made them. */
+	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls &&
+	    !o->view_wants_calls && (!o->inside_ops || o->inside_calls))
 		o->summary_only = true;
 	/* Who names operators wants them, beside what is traced anyway. */
-	if (o->ops.n || o->op_set_given)
+	if (o->ops.n || o->op_set_given || o->inside_ops)
 		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
 	r = trace_check(o);
 	if (r == 0)

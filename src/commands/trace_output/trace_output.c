@@ -184,8 +184,9 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 	struct gs_ingest_options fo = {
 		.size = sizeof(fo),
 		/* From inside calls come one by one, whatever is written of them. */
-		.mode = options->summary_only && !options->inside_calls ? GS_SESSION_SUMMARY
-									: GS_SESSION_EVENTS,
+		.mode = options->summary_only && !options->inside_calls && !options->inside_ops
+				? GS_SESSION_SUMMARY
+				: GS_SESSION_EVENTS,
 		.command = target,
 		.attach_mode = attach_mode,
 		.users = options->users,
@@ -372,14 +373,14 @@ void trace_output_set_inside(struct trace_output *o, struct gs_inside *inside)
 		gs_inside_set_feed(inside, o->feed);
 }
 
-/* Is the event of a call that its process reports itself? */
-static bool is_seen_inside(struct trace_output *o, const struct gs_event *event)
+/* Is the event of a call that its process reports itself, or that is handed over later? */
+static bool is_of_inside(struct trace_output *o, const struct gs_event *event)
 {
 	switch (event->kind) {
 	case GS_EV_CALL: {
 		const struct gs_event_call *e = (const void *)event;
 
-		return gs_inside_covers(o->inside, e->pid, e->func);
+		return gs_inside_covers(o->inside, e->pid, e->func) || gs_inside_call(o->inside, e);
 	}
 	case GS_EV_COMM: {
 		const struct gs_event_comm *e = (const void *)event;
@@ -408,7 +409,7 @@ static void on_event(void *ctx, const struct gs_event *event)
 	trace_hang_event(o->hang, event);
 	if (o->inside && event->kind == GS_EV_TASK)
 		gs_inside_task(o->inside, (const void *)event);
-	else if (!o->inside || !is_seen_inside(o, event))
+	else if (!o->inside || !is_of_inside(o, event))
 		gs_ingest_event(o->feed, event);
 }
 
@@ -456,7 +457,10 @@ static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
 static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned depth,
 			  uint64_t now_mono_ns)
 {
-	gs_ingest_open_scope(((struct trace_output *)ctx)->feed, thread, depth, now_mono_ns);
+	struct trace_output *o = ctx;
+
+	if (!gs_inside_covers(o->inside, thread->pid, thread->scope[depth].func))
+		gs_ingest_open_scope(o->feed, thread, depth, now_mono_ns);
 }
 
 static void on_account(void *ctx, const struct gs_account_reading *reading)
@@ -589,12 +593,12 @@ int trace_output_attaches(struct trace_output *o, pid_t pid, const char *path)
 	return r;
 }
 
-pid_t trace_output_next_late(struct trace_output *o)
+pid_t trace_output_next_late(struct trace_output *o, const char **ret_library)
 {
 	pid_t pid;
 
 	pthread_mutex_lock(&o->lock);
-	pid = (pid_t)gs_inside_next_late(o->inside);
+	pid = (pid_t)gs_inside_next_late(o->inside, ret_library);
 	pthread_mutex_unlock(&o->lock);
 	return pid;
 }

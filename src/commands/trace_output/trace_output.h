@@ -34,7 +34,7 @@ void trace_output_set_inside(struct trace_output *output, struct gs_inside *insi
 
 /* gs_inside_attaches(), _next_late() and _exec(). Control thread. */
 int trace_output_attaches(struct trace_output *output, pid_t pid, const char *path);
-pid_t trace_output_next_late(struct trace_output *output);
+pid_t trace_output_next_late(struct trace_output *output, const char **ret_library);
 void trace_output_exec(struct trace_output *output, pid_t pid, uint64_t mono_ns);
 
 /* Hand it what comes from now on; borrowed. */

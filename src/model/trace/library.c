@@ -14,7 +14,8 @@ static const struct {
 	const char *stem, *name;
 } libraries[] = {{GS_LAYER_CUDA_RUNTIME, "libcudart", "libcudart.so"},
 		 {GS_LAYER_CUDA_DRIVER, "libcuda", "libcuda.so"},
-		 {GS_LAYER_NCCL, "libnccl", "libnccl.so"}};
+		 {GS_LAYER_NCCL, "libnccl", "libnccl.so"},
+		 {GS_LAYER_TORCH, "libtorch_cpu", "libtorch_cpu.so"}};
 
 /* What stands after the stem: the suffix, with a version or without, or a hash before it. */
 static bool ends_as_library(const char *tail)
@@ -41,6 +42,13 @@ unsigned gs_layer_of_file(const char *path)
 			return libraries[i].layer;
 	}
 	return GS_LAYER_NONE;
+}
+
+bool gs_is_cuda_file(const char *path)
+{
+	unsigned layer = gs_layer_of_file(path);
+
+	return layer != GS_LAYER_NONE && layer != GS_LAYER_TORCH;
 }
 
 const char *gs_layer_library(unsigned layer)

@@ -6,9 +6,14 @@
 #ifndef GS_MODEL_TRACE_LIBRARY_H
 #define GS_MODEL_TRACE_LIBRARY_H
 
-/* enum gs_layer of a file of CUDA's runtime, its driver or NCCL, by its name, with or without a folder;
- * GS_LAYER_NONE: another file. Plug-ins of NCCL (libnccl-net.so) are others. */
+#include <stdbool.h>
+
+/* enum gs_layer of a file of CUDA's runtime, its driver, NCCL or PyTorch, by its name, with or without a
+ * folder; GS_LAYER_NONE: another file. Plug-ins of NCCL (libnccl-net.so) are others. */
 unsigned gs_layer_of_file(const char *path);
+
+/* It is one of CUDA's or NCCL. */
+bool gs_is_cuda_file(const char *path);
 
 /* "libcudart.so": the usual name of the library of a layer; NULL: it has none of these. */
 const char *gs_layer_library(unsigned layer);

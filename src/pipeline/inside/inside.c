@@ -1,14 +1,11 @@
-#include "pipeline/inside/inside.h"
+#include "pipeline/inside/inside_int.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/base/foreign.h"
-#include "core/base/map.h"
 #include "core/base/mem.h"
 #include "core/base/vec.h"
 #include "model/companion/nccl.h"
@@ -17,49 +14,7 @@
 #include "pipeline/inside/gpu.h"
 #include "pipeline/inside/nccl.h"
 
-#define ASK_NS     50000000ull /* between two looks for a file that was not there */
-#define LATE_MAX   1024u
 #define EVENTS_MAX (1u << 20) /* held back at one time */
-#define LIBRARY    "libgpuscope_companion.so"
-
-/* What waits until all that ended before it has come from the other threads. */
-struct held_event {
-	uint64_t end_ns;
-	uint64_t order; /* of coming */
-	struct gs_event_call call;
-	struct gs_event *other; /* owned; in place of a call */
-};
-
-/* Time in calls of a thread, by what it was in during them (enum gs_account_inside). */
-struct busy_thread {
-	uint64_t ns[GS_INSIDE_COUNT];
-};
-
-struct late_process {
-	uint32_t pid;
-	uint64_t since_ns;
-	bool is_asked; /* by gs_inside_next_late() */
-};
-
-struct gs_inside {
-	struct gs_companion_files *files; /* borrowed */
-	struct gs_companion_ticks ticks;
-	bool wanted[GS_FUNC_FIXED];
-	bool has_calls;          /* any of them */
-	uint32_t layers;         /* of which calls came: bits 1 << enum gs_layer */
-	bool has_nccl;           /* NCCL said something of itself in a process */
-	struct held_event *held; /* owned */
-	size_t n_held, capacity;
-	uint64_t order;
-	struct gs_ingest *feed; /* borrowed; NULL: there is a taker */
-	struct gs_inside_taker taker;
-	struct gs_map busy_of;    /* process and thread -> index of busy */
-	struct busy_thread *busy; /* owned */
-	uint32_t n_busy;
-	struct gs_map asked; /* process -> when its file was last looked for */
-	struct late_process late[LATE_MAX];
-	unsigned n_late;
-};
 
 int gs_inside_new(struct gs_companion_files *files, const bool *wanted,
 		  struct gs_inside **ret_inside)
@@ -91,35 +46,9 @@ void gs_inside_free(struct gs_inside **ref)
 	free(in->busy);
 	gs_map_fini(&in->busy_of);
 	gs_map_fini(&in->asked);
+	inside_ops_fini(&in->ops);
 	free(in);
 	*ref = NULL;
-}
-
-/* --- processes --- */
-
-static struct late_process *find_late(struct gs_inside *in, uint32_t pid)
-{
-	for (unsigned i = 0; i < in->n_late; i++)
-		if (in->late[i].pid == pid)
-			return &in->late[i];
-	return NULL;
-}
-
-static void forget_late(struct gs_inside *in, struct late_process *l)
-{
-	*l = in->late[--in->n_late];
-}
-
-void gs_inside_exec(struct gs_inside *in, uint32_t pid, uint64_t mono_ns)
-{
-	struct late_process *l = in ? find_late(in, pid) : NULL;
-
-	if (!in)
-		return;
-	gs_companion_files_forget(in->files, pid, mono_ns);
-	gs_map_del(&in->asked, pid);
-	if (l)
-		forget_late(in, l);
 }
 
 /* --- records to events --- */
@@ -164,20 +93,38 @@ static struct held_event *hold_event(struct gs_inside *in, uint64_t end_ns)
 	return e;
 }
 
-/* For the wall-clock account, whose kernel side does not see these calls. */
+/* For the wall-clock account, whose kernel side does not see these calls. NULL: no memory. */
+static struct busy_thread *busy_of(struct gs_inside *in, uint32_t pid, uint32_t tid)
+{
+	uint64_t key = (uint64_t)pid << 32 | tid, i;
+
+	if (gs_map_get(&in->busy_of, key, &i))
+		return &in->busy[i];
+	if (!gs_vec_reserve_next(&in->busy, in->n_busy) ||
+	    gs_map_put(&in->busy_of, key, in->n_busy) < 0)
+		return NULL;
+	in->busy[in->n_busy] = (struct busy_thread){{0}};
+	return &in->busy[in->n_busy++];
+}
+
 static void add_busy(struct gs_inside *in, const struct gs_companion_thread *from, unsigned func,
 		     uint64_t ns)
 {
-	uint64_t key = (uint64_t)from->pid << 32 | from->tid, i;
+	struct busy_thread *b = busy_of(in, from->pid, from->tid);
 
-	if (!gs_map_get(&in->busy_of, key, &i)) {
-		i = in->n_busy;
-		if (!gs_vec_reserve_next(&in->busy, in->n_busy) ||
-		    gs_map_put(&in->busy_of, key, i) < 0)
-			return;
-		in->busy[in->n_busy++] = (struct busy_thread){{0}};
-	}
-	in->busy[i].ns[gs_func_inside(gs_func_by_id(func))] += ns;
+	if (b)
+		b->ns[gs_func_inside(gs_func_by_id(func))] += ns;
+}
+
+/* An operator's time is its own without that of calls in it, which come before it. */
+static void add_op_time(struct gs_inside *in, const struct held_event *e)
+{
+	struct busy_thread *b = e->call.depth || !(e->is_op || e->is_in_op)
+					? NULL
+					: busy_of(in, e->call.pid, e->call.tid);
+
+	if (b)
+		*(e->is_op ? &b->ns[GS_INSIDE_OPERATOR] : &b->in_ops_ns) += e->call.dur_ns;
 }
 
 uint32_t gs_inside_layers(const struct gs_inside *in)
@@ -211,8 +158,12 @@ void gs_inside_account(struct gs_inside *in, struct gs_account_reading *reading)
 
 	if (!in || !gs_map_get(&in->busy_of, (uint64_t)reading->pid << 32 | reading->tid, &i))
 		return;
-	for (unsigned inside = GS_INSIDE_NONE + 1; inside < GS_INSIDE_COUNT; inside++)
-		move_time(reading, inside, in->busy[i].ns[inside]);
+	for (unsigned inside = GS_INSIDE_NONE + 1; inside < GS_INSIDE_COUNT; inside++) {
+		uint64_t ns = in->busy[i].ns[inside],
+			 less_ns = inside == GS_INSIDE_OPERATOR ? in->busy[i].in_ops_ns : 0;
+
+		move_time(reading, inside, ns > less_ns ? ns - less_ns : 0);
+	}
 }
 
 static void take_call(struct gs_inside *in, const struct gs_companion_thread *from,
@@ -299,6 +250,47 @@ static void take_asked(struct gs_inside *in, const struct gs_companion_thread *f
 	held->other = &e->head;
 }
 
+static void take_op(struct gs_inside *in, const struct gs_companion_thread *from,
+		    const struct gs_companion_op *r)
+{
+	uint64_t start_ns = ns_of(in, from, r->start), end_ns = ns_of(in, from, r->start + r->dur);
+	struct held_event *e;
+
+	if (!in->ops.funcs || !(from->doors >> GS_COMPANION_OPS & 1) || !r->name ||
+	    r->name >= GS_COMPANION_OP_NAMES || r->thrown > 1) {
+		count_bad(in, 1);
+		return;
+	}
+	in->layers |= 1u << GS_LAYER_TORCH;
+	e = hold_event(in, end_ns < start_ns ? start_ns : end_ns);
+	if (!e)
+		return;
+	e->is_op = true;
+	e->file = from->file;
+	e->call = (struct gs_event_call){.head = {.kind = GS_EV_CALL, .bytes = sizeof(e->call)},
+					 .start_ns = start_ns,
+					 .dur_ns = e->end_ns - start_ns,
+					 .pid = from->pid,
+					 .tid = from->tid,
+					 .ret = r->thrown,
+					 .func = r->name,
+					 .scope = r->outer,
+					 .cpu = r->cpu,
+					 .depth = r->depth};
+}
+
+bool gs_inside_call(struct gs_inside *in, const struct gs_event_call *call)
+{
+	struct held_event *e;
+
+	if (!in || !in->ops.funcs || call->head.bytes != sizeof(*call))
+		return false;
+	e = hold_event(in, call->start_ns + call->dur_ns);
+	if (e)
+		e->call = *call;
+	return e != NULL;
+}
+
 void gs_inside_task(struct gs_inside *in, const struct gs_event_task *event)
 {
 	struct gs_event_task *e = malloc(sizeof(*e));
@@ -330,6 +322,13 @@ static void on_record(void *ctx, const struct gs_companion_thread *from,
 	case GS_COMPANION_ASKED:
 		take_asked(in, from, (const void *)r);
 		break;
+	case GS_COMPANION_OP:
+		take_op(in, from, (const void *)r);
+		break;
+	case GS_COMPANION_OP_NAME:
+		if (!inside_ops_take_name(&in->ops, from, (const void *)r))
+			count_bad(in, 1);
+		break;
 	default:
 		if (in->taker.event) /* it has no use for them */
 			break;
@@ -349,6 +348,79 @@ static int compare_events(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* Numbers of names to ids, of operators whose names have come. */
+static void name_ops(struct gs_inside *in)
+{
+	for (size_t i = 0; i < in->n_held; i++) {
+		struct held_event *e = &in->held[i];
+		uint16_t id = e->file ? inside_ops_id(&in->ops, e->file, e->call.func) : 0;
+
+		if (!id)
+			continue;
+		e->call.func = id;
+		e->call.scope = inside_ops_id(&in->ops, e->file, e->call.scope);
+		e->file = 0;
+	}
+}
+
+/* Operators around what is looked at, of a thread: the innermost last. */
+struct around {
+	unsigned n;
+	struct inside_open_op op[2 * GS_COMPANION_OPS_OPEN];
+};
+
+/* From the last end to the first. NULL: no memory. */
+static struct around *around_of(struct gs_inside *in, struct gs_map *index, struct around **list,
+				uint32_t *n, const struct gs_event_call *c)
+{
+	uint64_t key = (uint64_t)c->pid << 32 | c->tid, i;
+	const struct inside_open_op *open;
+	struct around *a;
+
+	if (gs_map_get(index, key, &i))
+		return &(*list)[i];
+	if (!gs_vec_reserve_next(list, *n) || gs_map_put(index, key, *n) < 0)
+		return NULL;
+	a = &(*list)[(*n)++];
+	open = inside_ops_open(&in->ops, c->pid, c->tid, &a->n);
+	for (unsigned k = 0; k < a->n; k++)
+		a->op[k] = open[k];
+	return a;
+}
+
+static void place_event(struct around *a, struct held_event *e)
+{
+	while (a->n && a->op[a->n - 1].start_ns > e->call.start_ns)
+		a->n--;
+	if (!e->is_op && !e->call.scope && a->n) {
+		e->call.scope = a->op[a->n - 1].func;
+		e->is_in_op = true;
+	} else if (e->is_op && !e->file && a->n < GS_ARRAY_LEN(a->op)) {
+		a->op[a->n++] = (struct inside_open_op){e->call.start_ns, e->call.func};
+	}
+}
+
+/* The operators that made calls which come by other ways: those around them in time in the same thread. */
+static void place_calls(struct gs_inside *in, uint64_t until_ns)
+{
+	struct gs_map index = GS_MAP_INIT(65536);
+	struct around *list = NULL;
+	bool has_calls = false;
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < in->n_held && in->held[i].end_ns <= until_ns; i++)
+		has_calls |= !in->held[i].is_op && !in->held[i].other;
+	for (size_t i = in->n_held; has_calls && i > 0; i--) {
+		struct held_event *e = &in->held[i - 1];
+		struct around *a = e->other ? NULL : around_of(in, &index, &list, &n, &e->call);
+
+		if (a)
+			place_event(a, e);
+	}
+	gs_map_fini(&index);
+	free(list);
+}
+
 /* In the order in which calls ended: of those until then all have come. */
 static void release_events(struct gs_inside *in, uint64_t until_ns)
 {
@@ -357,9 +429,18 @@ static void release_events(struct gs_inside *in, uint64_t until_ns)
 	if (!in->n_held) /* then held may be NULL */
 		return;
 	qsort(in->held, in->n_held, sizeof(*in->held), compare_events);
+	if (in->ops.funcs) {
+		name_ops(in);
+		place_calls(in, until_ns);
+	}
 	for (; n < in->n_held && in->held[n].end_ns <= until_ns; n++) {
 		struct held_event *e = &in->held[n];
 
+		if (e->file) {
+			count_bad(in, 1); /* its name has not come */
+			continue;
+		}
+		add_op_time(in, e);
 		hand_event(in, e->other ? e->other : &e->call.head);
 		free(e->other);
 	}
@@ -417,10 +498,67 @@ static void on_sum(void *ctx, const struct gs_companion_thread *from,
 {
 	const struct gs_cell a = cell_of(before, now->func), b = cell_of(now, now->func);
 
+	if (from->doors >> GS_COMPANION_OPS & 1) {
+		if (!inside_ops_take_sum(&((struct gs_inside *)ctx)->ops, from, before, now))
+			count_loss(ctx, GS_LAYER_TORCH, GS_LOSS_NO_CELL,
+				   now->calls - before->calls);
+		return;
+	}
 	put_cell(ctx, from, &a, &b);
 	if (now->func < GS_FUNC_FIXED && gs_func_by_id(now->func) &&
 	    now->total_ns > before->total_ns)
 		add_busy(ctx, from, now->func, now->total_ns - before->total_ns);
+}
+
+/* Of operators, when their names have come; the rest waits for them, or (is_end) is lost. */
+static void release_sums(struct gs_inside *in, bool is_end)
+{
+	static struct gs_thread thread;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < in->ops.n_sums; i++) {
+		const struct inside_sum *s = &in->ops.sums[i];
+		uint16_t id = inside_ops_id(&in->ops, s->from.file, s->now.func);
+		struct gs_cell before = cell_of(&s->before, id), now = cell_of(&s->now, id);
+
+		if (id && !in->taker.event) {
+			in->layers |= 1u << GS_LAYER_TORCH;
+			thread.pid = s->from.pid;
+			thread.tid = s->from.tid;
+			gs_ingest_cell(in->feed, &thread, &before, &now);
+		} else if (is_end) {
+			count_bad(in, 1);
+		} else {
+			in->ops.sums[n++] = *s;
+		}
+	}
+	in->ops.n_sums = n;
+}
+
+/* Operators that are open: to place calls, or at the end, as they will not end. */
+static void on_ops(void *ctx, const struct gs_companion_thread *from,
+		   const struct gs_companion_scope *scopes, unsigned n, bool is_end)
+{
+	static struct gs_thread thread;
+	struct gs_inside *in = ctx;
+
+	if (!in->ops.funcs || in->taker.event)
+		return;
+	if (!is_end) {
+		inside_ops_take_open(&in->ops, &in->ticks, from, scopes, n);
+		return;
+	}
+	thread.pid = from->pid;
+	thread.tid = from->tid;
+	for (unsigned i = 0; i < n && i < GS_SCOPE_MAX; i++) {
+		thread.scope[i].func = inside_ops_id(&in->ops, from->file, scopes[i].name);
+		thread.scope[i].start_ns = ns_of(in, from, scopes[i].start);
+		if (!thread.scope[i].func || !from->tid) {
+			count_bad(in, 1);
+			return;
+		}
+		gs_ingest_open_scope(in->feed, &thread, i, gs_clock_mono_ns());
+	}
 }
 
 static void on_open(void *ctx, const struct gs_companion_thread *from, const struct gs_frame *call,
@@ -476,6 +614,7 @@ static struct gs_companion_handler handler_of(struct gs_inside *in)
 					     .inner = on_inner,
 					     .sum = on_sum,
 					     .open = on_open,
+					     .ops = on_ops,
 					     .lost = on_lost,
 					     .no_slot = on_no_slot,
 					     .damaged = on_damaged,
@@ -492,6 +631,11 @@ void gs_inside_set_feed(struct gs_inside *in, struct gs_ingest *feed)
 	in->feed = feed;
 }
 
+void gs_inside_set_ops(struct gs_inside *in, struct gs_func_set *funcs)
+{
+	inside_ops_init(&in->ops, funcs);
+}
+
 void gs_inside_set_taker(struct gs_inside *in, const struct gs_inside_taker *taker)
 {
 	in->taker = *taker;
@@ -501,15 +645,20 @@ bool gs_inside_poll(struct gs_inside *in, bool harvest)
 {
 	struct gs_companion_handler h;
 	bool full = false;
-	uint64_t now_ns;
+	uint64_t now_ns, until_ns;
 
 	if (!in)
 		return false;
 	h = handler_of(in);
 	gs_companion_ticks_note(&in->ticks);
 	now_ns = gs_clock_mono_ns();
+	/* Calls that probes have reported are read before this, and wait for nothing: those of since then have yet to come. */
+	until_ns = in->ops.funcs ? in->polled_ns : now_ns;
+	in->polled_ns = now_ns;
+	inside_ops_forget_open(&in->ops);
 	gs_companion_files_poll(in->files, &h, harvest, &full);
-	release_events(in, now_ns);
+	release_events(in, until_ns);
+	release_sums(in, false);
 	return full;
 }
 
@@ -521,78 +670,8 @@ void gs_inside_stop(struct gs_inside *in)
 		return;
 	gs_inside_poll(in, true);
 	h = handler_of(in);
+	inside_ops_forget_open(&in->ops);
 	gs_companion_files_stop(in->files, &h);
 	release_events(in, UINT64_MAX);
-}
-
-/* --- by which door --- */
-
-/* looks: it is asked for seldom, and has to be right. */
-static bool is_inside(struct gs_inside *in, uint32_t pid, bool looks)
-{
-	uint64_t now_ns = gs_clock_mono_ns(), asked_ns;
-
-	if (gs_companion_files_since(in->files, pid))
-		return true;
-	if (!looks && gs_map_get(&in->asked, pid, &asked_ns) && now_ns - asked_ns < ASK_NS)
-		return false;
-	gs_map_put(&in->asked, pid, now_ns); /* else it is asked for more often */
-	gs_companion_files_scan(in->files);
-	return gs_companion_files_since(in->files, pid);
-}
-
-bool gs_inside_sees(struct gs_inside *in, uint32_t pid)
-{
-	return in && is_inside(in, pid, false);
-}
-
-bool gs_inside_covers(struct gs_inside *in, uint32_t pid, unsigned func)
-{
-	return in && func < GS_FUNC_FIXED && in->wanted[func] && is_inside(in, pid, false);
-}
-
-/* The loader maps our library before any of CUDA: a process without it will not be seen from inside. */
-static bool has_library(uint32_t pid)
-{
-	GS_FCLOSE FILE *f = NULL;
-	char path[64], line[PATH_MAX + 128];
-
-	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	f = fopen(path, "re");
-	while (f && !gs_guard_stopped() && fgets(line, sizeof(line), f))
-		if (strstr(line, "/" LIBRARY))
-			return true;
-	return false;
-}
-
-int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
-{
-	struct late_process *l;
-
-	if (!in || !in->has_calls || gs_layer_of_file(path) == GS_LAYER_NONE)
-		return 1;
-	if (!pid || is_inside(in, pid, true))
-		return 0;
-	l = find_late(in, pid);
-	if (l)
-		return gs_clock_mono_ns() - l->since_ns > GS_INSIDE_WAIT_NS ? 1 : -EAGAIN;
-	if (in->n_late == LATE_MAX || !has_library(pid))
-		return 1;
-	in->late[in->n_late++] = (struct late_process){.pid = pid, .since_ns = gs_clock_mono_ns()};
-	return -EAGAIN;
-}
-
-uint32_t gs_inside_next_late(struct gs_inside *in)
-{
-	for (unsigned i = 0; in && i < in->n_late; i++) {
-		struct late_process *l = &in->late[i];
-
-		if (is_inside(in, l->pid, true))
-			forget_late(in, l);
-		else if (!l->is_asked && gs_clock_mono_ns() - l->since_ns > GS_INSIDE_WAIT_NS) {
-			l->is_asked = true;
-			return l->pid;
-		}
-	}
-	return 0;
+	release_sums(in, true);
 }

@@ -9,6 +9,9 @@
  * Calls of different threads come by different rings: they are held back until all that ended before has come, so that
  * they are handed over in the order of their ends, with births and ends of threads between them.
  *
+ * Of PyTorch's operators the same holds for libtorch_cpu.so, and calls that come by any way get the operator that made
+ * them: the innermost one that was open in the thread (ops.h).
+ *
  * The consumer thread polls and stops; the control thread asks gs_inside_attaches(), _next_late() and _exec(). The caller
  * serialises. All but new and free do nothing with NULL, where nothing is seen from inside, unless they say otherwise.
  */
@@ -35,6 +38,10 @@ void gs_inside_free(struct gs_inside **inside);
 /* Where events go; borrowed. Not with NULL. */
 void gs_inside_set_feed(struct gs_inside *inside, struct gs_ingest *feed);
 
+/* Operators of PyTorch are seen from inside, too: their names get ids of this set; borrowed. Before the first reading, and
+ * not with NULL. */
+void gs_inside_set_ops(struct gs_inside *inside, struct gs_func_set *funcs);
+
 /* For who needs each call by itself. */
 struct gs_inside_taker {
 	void (*event)(void *ctx, const struct gs_event *event); /* in their order */
@@ -54,6 +61,10 @@ void gs_inside_stop(struct gs_inside *inside);
  * with NULL. */
 void gs_inside_task(struct gs_inside *inside, const struct gs_event_task *event);
 
+/* A call that a probe has reported. True: it is handed over later, in its order, with the operator that made it, as operators are
+ * seen from inside. */
+bool gs_inside_call(struct gs_inside *inside, const struct gs_event_call *call);
+
 /* Put the time in calls that are seen from inside into a thread's account, which the kernel side keeps. */
 void gs_inside_account(struct gs_inside *inside, struct gs_account_reading *reading);
 
@@ -72,11 +83,12 @@ bool gs_inside_sees(struct gs_inside *inside, uint32_t pid);
 /* The process runs another program since then: whether it is seen from inside is to be found out again. */
 void gs_inside_exec(struct gs_inside *inside, uint32_t pid, uint64_t mono_ns);
 
-/* Is this file of a process (pid 0: of none yet) to get probes? 1 yes, 0 no: a library of CUDA or NCCL in a process
- * that is seen from inside; -EAGAIN: its process has just begun, ask again. */
+/* Is this file of a process (pid 0: of none yet) to get probes? 1 yes, 0 no: a library of CUDA, NCCL or PyTorch in a
+ * process that is seen from inside; -EAGAIN: its process has just begun, ask again. */
 int gs_inside_attaches(struct gs_inside *inside, uint32_t pid, const char *path);
 
-/* A process of those that were to be asked about again, and are not seen from inside: 0 none. */
-uint32_t gs_inside_next_late(struct gs_inside *inside);
+/* A process of those that were to be asked about again, and are not seen from inside: 0 none. *ret_library: what of it is to
+ * get probes, in words. */
+uint32_t gs_inside_next_late(struct gs_inside *inside, const char **ret_library);
 
 #endif
