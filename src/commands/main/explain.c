@@ -10,7 +10,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "commands/common/findings.h"
-#include "commands/main/damage.h"
+#include "commands/report/damage.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
 #include "output/gpu_report/hangs.h"

@@ -11,7 +11,7 @@
 #include "commands/common/shared.h"
 #include "commands/common/spans.h"
 #include "commands/common/summary.h"
-#include "commands/main/damage.h"
+#include "commands/report/damage.h"
 #include "output/trace_export/export.h"
 #include "commands/job/job_compare.h"
 #include "pipeline/recording/recording.h"

@@ -1,5 +1,5 @@
 /* What was wrong with a recording that was read as far as it could be. */
-#include "commands/main/damage.h"
+#include "commands/report/damage.h"
 
 #include "commands/common/cli.h"
 #include "core/base/fmt.h"

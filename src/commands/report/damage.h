@@ -1,6 +1,6 @@
 /* What was wrong with a recording: the same words in all commands that read one. */
-#ifndef GS_COMMANDS_MAIN_DAMAGE_H
-#define GS_COMMANDS_MAIN_DAMAGE_H
+#ifndef GS_COMMANDS_REPORT_DAMAGE_H
+#define GS_COMMANDS_REPORT_DAMAGE_H
 
 #include "pipeline/recording/recording.h"
 
