@@ -1,12 +1,13 @@
 /*
- * A recording with known findings, for explain.py: a run of 3,000 steps of a second, with a sample of the
+ * A recording with known findings, for explain.py and compare_runs.py: a run of 3,000 steps of a second, with a sample of the
  * machine each second.
  *
- * usage: explain_run FILE slow|clean|short|empty
+ * usage: explain_run FILE slow|clean|longer|near|short|empty
  *
  *   slow   the thread's account says that it waits for the GPU; steps 1200 to 1499 take 1.25 times as long, and GPU 0 has 0.6 of its power meanwhile; from step
  *          2000 on the program keeps 2 MiB more with each step
  *   clean  nothing of that
+ *   longer each step takes 1.1 times as long, near: 1.004 times
  *   short  20 steps, no samples
  *   empty  neither
  */
@@ -40,6 +41,7 @@ struct maker {
 	uint64_t now_ns, random;
 	unsigned next_sample;
 	bool is_slow;
+	double factor;    /* of a step's length */
 	uint64_t wait_ns; /* of the thread, for the GPU */
 };
 
@@ -66,7 +68,7 @@ static void put_begin(struct maker *m)
 static void put_step(struct maker *m, unsigned step)
 {
 	bool slow = m->is_slow && step >= 1200 && step < 1500;
-	double s = (slow ? 1.25 : 1) * exp(0.01 * draw_normal(&m->random));
+	double s = (slow ? 1.25 : m->factor) * exp(0.01 * draw_normal(&m->random));
 	uint64_t end_ns = m->now_ns + (uint64_t)(s * 1e9);
 
 	for (uint64_t i = 0; i < N_CALLS; i++) {
@@ -124,13 +126,17 @@ int main(int argc, char **argv)
 	struct maker m = {.stream = STREAM_INIT, .now_ns = SAMPLE_START_NS, .random = 5};
 	struct gs_recording *file = NULL;
 	const char *kind = argc == 3 ? argv[2] : "";
-	bool is_long = strcmp(kind, "slow") == 0 || strcmp(kind, "clean") == 0;
+	bool is_longer = strcmp(kind, "longer") == 0, is_near = strcmp(kind, "near") == 0;
+	bool is_long =
+		is_longer || is_near || strcmp(kind, "slow") == 0 || strcmp(kind, "clean") == 0;
 	unsigned n_steps = is_long ? N_STEPS : strcmp(kind, "short") == 0 ? 20 : 0;
 	struct gs_err err;
 
 	if (argc != 3 || gs_recording_create(argv[1], NULL, &file, &err) < 0)
 		return 2;
 	m.is_slow = strcmp(kind, "slow") == 0;
+	m.factor = is_longer ? 1.1 : is_near ? 1.004 : 1;
+	m.random += is_longer + 2u * is_near; /* no two runs are the same */
 	put_begin(&m);
 	for (unsigned step = 0; step < n_steps; step++) {
 		put_step(&m, step);

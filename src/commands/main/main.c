@@ -24,7 +24,7 @@ static const struct {
 } commands[] = {
 	{"trace", "trace CUDA and NCCL calls of a command, of processes or of the machine",
 	 gs_cmd_trace},
-	{"report", "print, convert or plot recordings; compare job reports", gs_cmd_report},
+	{"report", "print, convert, plot or compare recordings", gs_cmd_report},
 	{"explain", "find when a recorded run changed, and what else changed then", gs_cmd_explain},
 	{"open", "show a recording, a flame graph or a report in the local browser", gs_cmd_open},
 	{"gpu", "show GPU and GPU-process metrics, once or continuously", gs_cmd_gpu},

@@ -12,6 +12,7 @@
 #include "commands/common/spans.h"
 #include "commands/common/summary.h"
 #include "commands/report/damage.h"
+#include "commands/report/report_compare.h"
 #include "output/trace_export/export.h"
 #include "commands/job/job_compare.h"
 #include "pipeline/recording/recording.h"
@@ -28,6 +29,7 @@
 #define LINE_FILTERS_MAX 32
 #define KERNELS_MAX      32
 #define OUTPUTS_MAX      4 /* as of trace */
+#define BASES_MAX        32
 
 struct report_options {
 	const char *path;
@@ -37,8 +39,10 @@ struct report_options {
 	struct compare_from from; /* of --compare: a head */
 	const char *plot;         /* NULL: no figure */
 	unsigned panels;
-	char *reports[COMPARE_MAX]; /* of --compare; borrowed from argv */
-	size_t n_reports;
+	char *reports[COMPARE_MAX];     /* of --compare; borrowed from argv */
+	size_t n_reports, n_recordings; /* of them */
+	char *bases[BASES_MAX];         /* --base; borrowed from argv */
+	size_t n_bases;
 	const char *format_name;
 	enum gs_flame_by flame_by;
 	bool flame_by_given;
@@ -65,6 +69,12 @@ static const char *find_conflict(const struct report_options *o)
 		return o->compare ? "which reports? give files or --head" : "which .gst file?";
 	if (!o->compare && (has_head || chooses))
 		return "--head and its options are for --compare";
+	if (o->n_bases && !o->compare)
+		return "--base is for --compare";
+	if (o->n_recordings && (has_head || o->n_recordings < o->n_reports + o->n_bases))
+		return "--compare takes either recordings or job reports, not both";
+	if (o->n_bases && !o->n_recordings)
+		return "--base takes recordings; job reports are compared with each other";
 	if (!has_head && chooses)
 		return "--user, --name, --job-id and --last select reports from --head";
 	if (o->compare && o->plot)
@@ -78,7 +88,7 @@ static const char *find_conflict(const struct report_options *o)
 	if (o->compare || o->plot)
 		return NULL;
 	if (o->n_reports > 1)
-		return "one file at a time (--compare takes reports of jobs)";
+		return "one file at a time (--compare takes several)";
 	for (size_t i = 0; i < o->n_outputs; i++) {
 		if (!gs_export_knows(o->outputs[i]) && !gs_cli_spans_knows(o->outputs[i]))
 			return "--output takes a file ending in one of " GS_EXPORT_SUFFIXES
@@ -96,8 +106,13 @@ static const char *find_conflict(const struct report_options *o)
 static int check_options(void *target, struct gs_err *err)
 {
 	struct report_options *o = target;
-	const char *conflict = find_conflict(o);
+	const char *conflict;
 
+	for (size_t i = 0; o->compare && i < o->n_reports; i++)
+		o->n_recordings += cmd_is_recording(o->reports[i]);
+	for (size_t i = 0; o->compare && i < o->n_bases; i++)
+		o->n_recordings += cmd_is_recording(o->bases[i]);
+	conflict = find_conflict(o);
 	if (conflict)
 		return gs_err_set(err, -EINVAL, "%s", conflict);
 	if (!o->compare && !o->plot)
@@ -117,6 +132,17 @@ static int add_report(void *target, char **words, struct gs_err *err)
 	if (o->n_reports == COMPARE_MAX)
 		return gs_err_set(err, -EINVAL, "at most %d files", COMPARE_MAX);
 	o->reports[o->n_reports++] = words[0];
+	return 0;
+}
+
+static int add_base(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	struct report_options *o = target;
+
+	if (o->n_bases == BASES_MAX)
+		return gs_err_set(err, -EINVAL, "--base: at most %d files", BASES_MAX);
+	o->bases[o->n_bases++] = argument;
 	return 0;
 }
 
@@ -591,8 +617,9 @@ static const struct gs_cli_option option_table[] = {
 	{"python-filter", 0, "GLOB[,GLOB]", "files to skip in one-line stacks, as in trace",
 	 GS_CLI_LIST, .takes = "at most 32 patterns, such as '*/torch/*', or none",
 	 .set = add_filter},
-	{"compare", 0, NULL, "compare job reports; table, json, yaml or html", GS_CLI_FLAG,
-	 AT(compare)},
+	{"compare", 0, NULL, "compare recordings, or job reports", GS_CLI_FLAG, AT(compare)},
+	{"base", 0, "FILE.gst", "run to compare the others with (repeatable)", GS_CLI_SET,
+	 .set = add_base},
 	{"plot", 0, "FILE", "plot recorded samples over time: .pdf, .svg or .png", GS_CLI_SET,
 	 .takes = "a file ending in one of " GS_PLOT_SUFFIXES, .set = set_plot},
 	{"panels", 0, "NAME[,NAME]", "panels to plot (all)", GS_CLI_LIST,
@@ -614,6 +641,7 @@ _Static_assert(GS_PY_GLOB_MAX == 8 && GS_PY_GLOB_CHARS == 128 && LINE_FILTERS_MA
 const struct gs_cli_command gs_cli_report = {
 	.name = "gpuscope report",
 	.usage = "FILE.gst\n"
+		 "--compare BASE.gst NEW.gst...\n"
 		 "--compare REPORT.json...\n"
 		 "--compare --head HOST:PORT\n"
 		 "--plot FIGURE FILE...",
@@ -673,6 +701,10 @@ int gs_cmd_report(int argc, char **argv)
 	gs_cli_summary_settle(&o.style, o.top_given);
 	o.style.recording = o.path;
 	o.style.gpus = true;
+	if (o.compare && o.n_recordings)
+		return gs_cmd_compare_runs(&(struct cmd_compare_runs){o.bases, o.n_bases, o.reports,
+								      o.n_reports, o.outputs[0],
+								      o.format_name, o.width});
 	if (o.compare)
 		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.outputs[0], o.format_name);
 	if (o.plot)

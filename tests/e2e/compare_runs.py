@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""gpuscope report --compare of recordings: made ones whose differences are known (explain_run.c), and traced programs of which one is slower in a
+named place."""
+import json
+import os
+import subprocess
+import sys
+
+import harness
+from harness import case, main
+
+PYTHON = '/usr/bin/python3'
+MAKER = os.path.join(os.path.abspath(sys.argv[2]), '../e2e/explain_run')
+
+# Steps that wait in a function of their own.
+TRAINING = '''
+import ctypes, sys, time
+cuda = ctypes.CDLL(sys.argv[1])
+block = ctypes.c_void_p()
+cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(4096))
+def collate():
+    time.sleep(float(sys.argv[3]))
+def forward():
+    for _ in range(10):
+        cuda.cudaMemsetAsync(block, 0, ctypes.c_size_t(64), None)
+    cuda.cudaStreamSynchronize(None)
+for _ in range(int(sys.argv[2])):
+    collate()
+    forward()
+'''
+
+
+def recordings(t, *kinds):
+    paths = [t.path(f'{kind}.gst') for kind in kinds]
+    for path, kind in zip(paths, kinds):
+        if not os.path.exists(path):
+            subprocess.run([MAKER, path, kind], check=True, timeout=60)
+    return paths
+
+
+def compare(t, *words, status=0):
+    """The comparisons as data."""
+    return json.loads(t.tool('report', '--compare', '--format=json', *words, status=status).out)['comparisons']
+
+
+@case('steps that all take a tenth longer: by how much, and where', needs=None)
+def longer(t):
+    base, new = recordings(t, 'clean', 'longer')
+    (c,) = compare(t, base, new)
+    t.equal('verdict', c['verdict'], 'slower')
+    t.true('by how much', abs(c['difference_percent'] - 10) <= c['plus_minus_percent'] < 0.5, c['text'])
+    t.equal('steps', [r['steps'] for r in c['base']['runs'] + c['changed']['runs']], [2999, 2999])
+    t.equal('in which call', (c['cause']['kind'], c['cause']['name']), ('function', 'cudaStreamSynchronize'))
+    t.equal('causes', [(x['kind'], x['name']) for x in c['causes']], [('account', 'waiting for the GPU'), ('function', 'cudaStreamSynchronize')])
+    t.true('all of it', all(0.95 < x['share'] < 1.05 for x in c['causes']), c['causes'])
+    t.true('as sure', all(x['plus_minus_ns'] < 10e6 < x['difference_ns'] for x in c['causes']), c['causes'])
+    text = t.tool('report', '--compare', base, new, status=0).out
+    t.match('in words', r'step (9\.[89]|10\.[012]) % ± 0\.\d slower, (\d\d %|all) of it in cudaStreamSynchronize: waiting for the GPU', text)
+    t.match('the table', r'cudaStreamSynchronize +9\d\d ms +1\.\d+ s +\+\d+', text)
+    (c,) = compare(t, new, base)
+    t.equal('the other way round', (c['verdict'], c['cause']['name']), ('faster', 'cudaStreamSynchronize'))
+
+
+@case('no difference is claimed: the same run, a near miss, a slow phase that is short', needs=None)
+def same(t):
+    base, near, slow = recordings(t, 'clean', 'near', 'slow')
+    found = compare(t, base, base, near, slow)
+    t.equal('verdicts', [c['verdict'] for c in found], ['no_difference_shown'] * 3)
+    t.equal('no cause', [c['cause'] for c in found], [None] * 3)
+    t.equal('the same', found[0]['difference_percent'], 0)
+    t.true('it is seen, and too little for one run', 0 < found[1]['plus_minus_percent'] < found[1]['difference_percent'] < 1, found[1]['text'])
+    t.match('and it says so', 'how much equal runs differ is not known', ' '.join(found[1]['notes']))
+    text = t.tool('report', '--compare', base, near, status=0).out
+    t.match('in words', r'no difference shown: step \+0\.\d % ± 0\.\d', text)
+
+
+@case('several runs on a side, too few steps, none', needs=None)
+def sides(t):
+    clean, near, longer, short, empty = recordings(t, 'clean', 'near', 'longer', 'short', 'empty')
+    (c,) = compare(t, '--base', clean, '--base', near, longer, longer)
+    t.equal('runs', (len(c['base']['runs']), len(c['changed']['runs'])), (2, 2))
+    t.true('the spread of runs counts', c['plus_minus_percent'] > 1, c['text'])
+    t.true('about', 9 < c['difference_percent'] < 11, c['text'])
+    c = compare(t, short, short)[0]
+    t.equal('20 steps are enough', c['verdict'], 'no_difference_shown')
+    c = compare(t, clean, empty)[0]
+    t.equal('no steps', (c['verdict'], c['difference_percent'], c['cause']), ('not_known', None, None))
+    t.match('why', r'no steps were found in .*empty\.gst', c['reason'])
+
+
+@case('what goes together, and where it is written', needs=None)
+def words(t):
+    clean, longer = recordings(t, 'clean', 'longer')
+    report = t.path('job.json')
+    with open(report, 'w') as f:
+        f.write('{"job_info": {"job_id": "1"}}')
+    for wrong, said in (
+        ([clean], 'two or more'),
+        ([clean, report], 'not both'),
+        (['--base', report, report], '--base takes recordings'),
+        (['--base', clean], 'which reports'),
+        ([clean, longer, '--format=html'], 'table, JSON or YAML'),
+        ([clean, longer, '-o', t.path('x.html')], 'table, JSON or YAML'),
+    ):
+        t.match(f'{wrong}', said, t.tool('report', '--compare', *wrong, status=2).err)
+    t.match('not without', '--base is for --compare', t.tool('report', '--base', clean, longer, status=2).err)
+    t.tool('report', '--compare', clean, longer, '-o', t.path('c.yaml'), status=0)
+    t.match('YAML', r'verdict: "?slower', harness.read_text(t.path('c.yaml')))
+    t.match('no such file', r'cannot read .*none\.gst', t.tool('report', '--compare', clean, t.path('none.gst'), status=1).err)
+    torn = t.path('torn.gst')
+    with open(longer, 'rb') as source, open(torn, 'wb') as f:
+        f.write(source.read()[: os.path.getsize(longer) // 2])
+    run = t.tool('report', '--compare', '--format=json', clean, torn, status=0)
+    c = json.loads(run.out)['comparisons'][0]
+    t.equal('of a torn file what is there', c['verdict'], 'slower')
+    t.true('and that it is torn', any('stops before its end' in n for n in c['notes']), c['notes'])
+    t.equal('a full disk', t.tool('report', '--compare', '-o', '/dev/full', '--format=json', clean, longer).status, 1)
+
+
+@case('a traced program that waits longer in a function: which one, on which line', timeout=120)
+def traced(t):
+    paths = [t.path('base.gst'), t.path('new.gst')]
+    for path, wait in zip(paths, ('0.01', '0.04')):
+        run = t.trace('--layer=cuda-runtime,python', '-o', path, command=[PYTHON, '-c', TRAINING, f'{harness.fake}/libcudart.so.13', '60', wait])
+        t.nothing_lost(run)
+    (c,) = compare(t, *paths)
+    t.equal('verdict', c['verdict'], 'slower')
+    t.true('about 30 ms more', abs(c['changed']['step_ns'] - c['base']['step_ns'] - 30e6) < 15e6, c['text'])
+    t.equal('where', (c['cause'] or {}).get('kind'), 'python_function')
+    t.match('in which function', r'^collate \(', (c['cause'] or {}).get('name', ''))
+    lines = [x['name'] for x in c['causes'] if x['kind'] == 'line']
+    t.true('on which line', len(lines) == 1 and lines[0].endswith(':7 collate'), c['causes'])
+    (c,) = compare(t, paths[0], paths[0])
+    t.equal('with itself', (c['verdict'], c['difference_percent'], c['cause']), ('no_difference_shown', 0, None))
+
+
+if __name__ == '__main__':
+    main()
