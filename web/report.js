@@ -7,13 +7,13 @@ const ROWS = 500 /* most of a table */
 
 export const list = x => (Array.isArray(x) ? x : [])
 export const map = x => (x && typeof x === 'object' && !Array.isArray(x) ? x : {})
-const maps = x => list(x).map(map)
+export const maps = x => list(x).map(map)
 /* Without control characters, and without those that turn the direction of what follows. */
 export const text = v => (typeof v === 'string' || typeof v === 'number' ? String(v).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '?') : '')
 export const number = (v, digits = 1) => (known(v) ? v.toFixed(digits).replace(/\.0+$/, '').replace(/^-0$/, '0') : none)
-const share = v => (known(v) ? `${number(v)} %` : none)
+export const share = v => (known(v) ? `${number(v)} %` : none)
 export const long = s => (known(s) ? (s < 10 ? `${number(s, 2)} s` : duration(s)) : none)
-function ns(v) {
+export function ns(v) {
 	if (!known(v)) return none
 	for (const [unit, size] of [['ms', 1e6], ['µs', 1e3], ['ns', 1]])
 		if (v < 1000 * size && v >= size) return `${Number((v / size).toPrecision(3))} ${unit}`
@@ -24,9 +24,9 @@ export const points = (v, most, words) => h('span.bars', {}, h('span.bar', { 'ar
 
 /* --- tables --- */
 
-const word = (title, value) => [title, r => h('bdi', { title: text(value(r)) }, text(value(r)) || none), 'cut', r => text(value(r))]
-const figure = (title, key, write) => [title, r => write(r[key]), 'n', r => r[key]]
-const panel = (title, rows, columns, note) => rows.length ? h('section.panel', {}, h('h2', {}, title), note ? h('p.note', {}, note) : null, table(rows.slice(0, ROWS), columns, ''),
+export const word = (title, value) => [title, r => h('bdi', { title: text(value(r)) }, text(value(r)) || none), 'cut', r => text(value(r))]
+export const figure = (title, key, write) => [title, r => write(r[key]), 'n', r => r[key]]
+export const panel = (title, rows, columns, note) => rows.length ? h('section.panel', {}, h('h2', {}, title), note ? h('p.note', {}, note) : null, table(rows.slice(0, ROWS), columns, ''),
 	rows.length > ROWS ? h('p.note', {}, `and ${rows.length - ROWS} more`) : null) : null
 export const facts = rows => h('dl.facts', {}, rows.filter(([, v]) => v && v !== none).map(([key, v]) => [h('dt', {}, key), h('dd', {}, h('bdi', {}, v))]))
 
@@ -115,7 +115,7 @@ function figures(job) {
 	return h('details.panel', {}, h('summary', {}, 'All figures'), table(rows, [['Figure', ([key]) => text(key)], ['', ([key, v]) => (key.endsWith('_bytes') ? bytes(v) : key.endsWith('_percent') ? share(v) : number(v, 2)), 'n']], 'None.'))
 }
 
-const card = (value, words, kind) => h('div.card', {}, h('b', { class: kind }, value), h('span', {}, words))
+export const card = (value, words, kind) => h('div.card', {}, h('b', { class: kind }, value), h('span', {}, words))
 
 export function jobCards(job) {
 	const verdict = map(job.classification), f = map(job.figures)
@@ -200,6 +200,16 @@ function contents(jobs) {
 	return h('section.panel', {}, table(jobs.map((j, i) => ({ j, i })), [['Job', r => h('a', { href: `#job${r.i}` }, text(r.j.job_id) || '?')], word('Name', r => r.j.job_name), word('User', r => r.j.user), word('Class', r => map(r.j.classification).type), ['Score', r => number(map(r.j.classification).efficiency_score), 'n', r => map(r.j.classification).efficiency_score]], ''))
 }
 
+/* A table that is wider than its place is scrolled with the keyboard, too. */
+export function nameTables(main) {
+	for (const e of main.querySelectorAll('.scroll')) {
+		const title = e.closest('section, details').querySelector('h2, summary')
+		e.tabIndex = 0
+		e.setAttribute('role', 'region')
+		e.setAttribute('aria-label', title ? title.textContent : 'Jobs')
+	}
+}
+
 /* Draws the document of report.html. */
 export function drawFile(main, d) {
 	const jobs = maps(d.jobs), one = jobs.length === 1
@@ -210,11 +220,5 @@ export function drawFile(main, d) {
 		document.title = one ? `gpuscope: job ${text(jobs[0].job_id)}` : `gpuscope: ${count(jobs.length)} jobs on ${text(map(d.system_info).hostname)}`
 		main.replaceChildren(...(one ? [] : [h('h1', {}, document.title), contents(jobs)]), ...jobs.map((j, i) => jobSection(j, i, one ? 'h1' : 'h2')), measuredHow(d))
 	}
-	/* A table that is wider than its place is scrolled with the keyboard, too. */
-	for (const e of main.querySelectorAll('.scroll')) {
-		const title = e.closest('section, details').querySelector('h2, summary')
-		e.tabIndex = 0
-		e.setAttribute('role', 'region')
-		e.setAttribute('aria-label', title ? title.textContent : 'Jobs')
-	}
+	nameTables(main)
 }

@@ -13,6 +13,7 @@
 #include "commands/common/summary.h"
 #include "commands/report/damage.h"
 #include "commands/report/report_compare.h"
+#include "commands/report/report_page.h"
 #include "output/trace_export/export.h"
 #include "commands/job/job_compare.h"
 #include "pipeline/recording/recording.h"
@@ -35,6 +36,8 @@ struct report_options {
 	const char *path;
 	const char *outputs[OUTPUTS_MAX]; /* files to convert it into; none: only the summary */
 	size_t n_outputs;
+	const char *pages[OUTPUTS_MAX]; /* of them, .html */
+	size_t n_pages;
 	bool compare;
 	struct compare_from from; /* of --compare: a head */
 	const char *plot;         /* NULL: no figure */
@@ -59,11 +62,42 @@ struct report_options {
 	struct gs_activity_config stream_limits;
 };
 
+static bool names_twice(const char *const *paths, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < i; j++)
+			if (strcmp(paths[i], paths[j]) == 0)
+				return true;
+	return false;
+}
+
+/* What one recording is written into. */
+static const char *find_output_conflict(const struct report_options *o)
+{
+	bool is_flame = false;
+
+	if (o->n_reports > 1)
+		return "one file at a time (--compare takes several)";
+	for (size_t i = 0; i < o->n_outputs; i++) {
+		if (!gs_export_knows(o->outputs[i]) && !gs_cli_spans_knows(o->outputs[i]))
+			return "--output takes a file ending in one of .html, " GS_EXPORT_SUFFIXES
+			       ", " GS_CLI_SPANS_TAKES;
+		is_flame |= gs_export_is_flame(o->outputs[i]);
+	}
+	if (names_twice(o->outputs, o->n_outputs) || names_twice(o->pages, o->n_pages))
+		return "-o names the same file twice";
+	if (o->n_pages && (o->n_within || o->n_kernels))
+		return "a page shows all of a run: --within and --kernel are for summaries and other files";
+	if (o->flame_by_given && !is_flame)
+		return "--flame is for flame graphs: add -o FILE.svg or -o FILE.folded";
+	return NULL;
+}
+
 /* What goes with one file of calls and with reports of jobs differs: the text for the user. */
 static const char *find_conflict(const struct report_options *o)
 {
 	bool chooses = o->from.user || o->from.name || o->from.job || o->from.last;
-	bool has_head = o->from.remote.head != NULL, is_flame = false;
+	bool has_head = o->from.remote.head != NULL;
 
 	if (!o->n_reports && !(o->compare && has_head))
 		return o->compare ? "which reports? give files or --head" : "which .gst file?";
@@ -81,26 +115,26 @@ static const char *find_conflict(const struct report_options *o)
 		return "--compare and --plot exclude each other";
 	if (o->panels && !o->plot)
 		return "--panels is for --plot";
-	if (o->plot && (o->n_outputs || o->format_name))
+	if (o->plot && (o->n_outputs || o->n_pages || o->format_name))
 		return "--plot writes a figure: -o and --format are for summaries";
 	if (o->compare && o->n_outputs > 1)
 		return "--compare writes one file: give -o once";
 	if (o->compare || o->plot)
 		return NULL;
-	if (o->n_reports > 1)
-		return "one file at a time (--compare takes several)";
-	for (size_t i = 0; i < o->n_outputs; i++) {
-		if (!gs_export_knows(o->outputs[i]) && !gs_cli_spans_knows(o->outputs[i]))
-			return "--output takes a file ending in one of " GS_EXPORT_SUFFIXES
-			       ", " GS_CLI_SPANS_TAKES;
-		is_flame |= gs_export_is_flame(o->outputs[i]);
-		for (size_t j = 0; j < i; j++)
-			if (strcmp(o->outputs[i], o->outputs[j]) == 0)
-				return "-o names the same file twice";
-	}
-	if (o->flame_by_given && !is_flame)
-		return "--flame is for flame graphs: add -o FILE.svg or -o FILE.folded";
-	return NULL;
+	return find_output_conflict(o);
+}
+
+/* A page is no conversion of the recording. */
+static void take_pages(struct report_options *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_outputs; i++)
+		if (cmd_is_page(o->outputs[i]))
+			o->pages[o->n_pages++] = o->outputs[i];
+		else
+			o->outputs[n++] = o->outputs[i];
+	o->n_outputs = n;
 }
 
 static int check_options(void *target, struct gs_err *err)
@@ -112,6 +146,8 @@ static int check_options(void *target, struct gs_err *err)
 		o->n_recordings += cmd_is_recording(o->reports[i]);
 	for (size_t i = 0; o->compare && i < o->n_bases; i++)
 		o->n_recordings += cmd_is_recording(o->bases[i]);
+	if (!o->compare)
+		take_pages(o);
 	conflict = find_conflict(o);
 	if (conflict)
 		return gs_err_set(err, -EINVAL, "%s", conflict);
@@ -593,7 +629,7 @@ static int close_export(const char *path, struct gs_export **export, int r, bool
 #define AT(member) GS_CLI_AT(struct report_options, member)
 
 static const struct gs_cli_option option_table[] = {
-	{"output", 'o', "FILE", "convert the recording, format by suffix", GS_CLI_SET,
+	{"output", 'o', "FILE", "write a page (.html) or convert, by suffix", GS_CLI_SET,
 	 .set = set_output},
 	{"flame", 0, "WHAT", "flame graphs: wall, time, launches, bytes, memory, samples",
 	 GS_CLI_SET, GS_CLI_GIVEN(struct report_options, flame_by_given),
@@ -690,6 +726,15 @@ static int report_recording(const struct report_options *o)
 	return r < 0 ? r : status;
 }
 
+static int write_pages(const struct report_options *o)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < o->n_pages && r == 0; i++)
+		r = cmd_write_page(o->path, o->pages[i]);
+	return r;
+}
+
 int gs_cmd_report(int argc, char **argv)
 {
 	static struct report_options o = {
@@ -709,6 +754,9 @@ int gs_cmd_report(int argc, char **argv)
 		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.outputs[0], o.format_name);
 	if (o.plot)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
+	r = write_pages(&o);
+	if (r < 0 || (o.n_pages && !o.n_outputs && !o.format_name))
+		return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 	r = report_recording(&o);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

@@ -62,4 +62,8 @@ int gs_report_summary_write(FILE *out, const struct gs_summary *summary,
 			    enum gs_report_summary_format format,
 			    const struct gs_report_summary_style *style);
 
+/* The whole summary as one map, for who puts more around it. */
+void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *summary,
+			   const struct gs_report_summary_style *style);
+
 #endif

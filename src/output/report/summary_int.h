@@ -12,10 +12,6 @@
 #include "model/trace/record.h"
 #include "model/summary/summary.h"
 
-/* The whole summary as one map. */
-void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *summary,
-			   const struct gs_report_summary_style *style);
-
 void gs_report_summary_table(struct gs_pen *pen, const struct gs_summary *summary,
 			     const struct gs_report_summary_style *style);
 void gs_report_summary_csv(struct gs_pen *pen, const struct gs_summary *summary,
