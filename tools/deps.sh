@@ -21,7 +21,7 @@ for word in "$@"; do
 		packages+=("${check_packages[@]}")
 		wanted=(clang-format clang-tidy shellcheck systemd-container iproute2 strace zsh fish musl-tools python3-torch
 			python3-grpcio python3-protobuf
-			python3-websocket python3-jsonschema chromium libnss3-tools victoria-metrics)
+			python3-websocket python3-jsonschema chromium libnss3-tools poppler-utils victoria-metrics)
 		;;
 	--print) print=1 ;;
 	*)

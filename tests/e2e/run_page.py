@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""gpuscope report -o run.html: a recording as one file, whole, quiet and bounded, whatever is in it, in a real browser."""
+"""gpuscope report -o run.html and run.pdf: a recording as one file, whole, quiet and bounded, whatever is in it, in a real browser."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import harness
 from browser import Browser
-from harness import case, main
+from harness import Skip, case, main
 
 MAKER = os.path.join(os.path.abspath(sys.argv[2]), '../e2e/explain_run')
 EVIL = '</title></script><img src=x onerror="document.title=1"><script>document.title=2</script>'
@@ -101,6 +102,43 @@ def hostile(t):
     check_looks(t, b)
 
 
+def write_pdf(t, recording, name, env=None):
+    run = t.tool('report', recording, '-o', t.path(name), env=env)
+    if 'cairo' in run.err and not env:
+        raise Skip('no libcairo2')
+    return run
+
+
+@case('a run as a PDF: what is on its pages', timeout=120, needs=None)
+def pdf(t):
+    slow = made(t, 'slow')
+    run = write_pdf(t, slow, 'run.pdf')
+    t.equal('status', (run.status, run.out), (0, ''))
+    with open(t.path('run.pdf'), 'rb') as f:
+        whole = f.read()
+    t.true('it is one', whole.startswith(b'%PDF-') and whole.rstrip().endswith(b'%%EOF'), whole[:20])
+    t.true('bounded', len(whole) < 1 << 20, len(whole))
+    if not shutil.which('pdftotext'):
+        raise Skip('no pdftotext (poppler-utils)')
+    text = subprocess.run(['pdftotext', '-layout', t.path('run.pdf'), '-'], capture_output=True, text=True, check=True).stdout
+    for wanted in ('Verdict: GPU-bound', 'Where the time went', 'waiting for the GPU', '3000 steps of thread train', 'Findings', 'steps take 24.8 % longer', 'Calls: CUDA runtime', 'cudaStreamSynchronize', 'H100', 'How it was measured', 'Nothing was lost'):
+        t.true(wanted, wanted in text, text)
+    t.true('few pages', text.count('\f') <= 4, text.count('\f'))
+
+
+@case('without cairo a PDF is refused, and a page is not', needs=None)
+def no_cairo(t):
+    os.mkdir(t.path('lib'))
+    with open(t.path('lib', 'libcairo.so.2'), 'w') as f:
+        f.write('no library')
+    short = made(t, 'short')
+    run = write_pdf(t, short, 'run.pdf', env={'LD_LIBRARY_PATH': t.path('lib')})
+    t.equal('status', run.status, 3)
+    t.match('why', 'install libcairo2', run.err)
+    t.true('nothing is left', not os.path.exists(t.path('run.pdf')))
+    t.tool('report', short, '-o', t.path('run.html'), env={'LD_LIBRARY_PATH': t.path('lib')}, status=0)
+
+
 @case('a page beside other files, of a short run, and what does not go', needs=None)
 def words(t):
     slow, empty = made(t, 'slow'), made(t, 'empty')
@@ -118,7 +156,7 @@ def words(t):
         ((slow, '-o', t.path('x.html'), '--kernel=x'), 2, 'a page shows all of a run'),
         ((slow, '-o', t.path('x.html'), '-o', t.path('x.html')), 2, 'the same file twice'),
         ((slow, '--plot', t.path('x.svg'), '-o', t.path('x.html')), 2, '--plot writes a figure'),
-        ((slow, '-o', t.path('x.pdf')), 2, r'\.html, \.pftrace'),
+        ((slow, '-o', t.path('x.png')), 2, r'\.html, \.pdf, \.pftrace'),
         ((slow, '-o', t.path('none/x.html')), 1, 'none/x.html'),
         ((t.path('none.gst'), '-o', t.path('x.html')), 1, 'none.gst'),
     ):

@@ -36,7 +36,7 @@ struct report_options {
 	const char *path;
 	const char *outputs[OUTPUTS_MAX]; /* files to convert it into; none: only the summary */
 	size_t n_outputs;
-	const char *pages[OUTPUTS_MAX]; /* of them, .html */
+	const char *pages[OUTPUTS_MAX]; /* of them, .html and .pdf */
 	size_t n_pages;
 	bool compare;
 	struct compare_from from; /* of --compare: a head */
@@ -80,7 +80,7 @@ static const char *find_output_conflict(const struct report_options *o)
 		return "one file at a time (--compare takes several)";
 	for (size_t i = 0; i < o->n_outputs; i++) {
 		if (!gs_export_knows(o->outputs[i]) && !gs_cli_spans_knows(o->outputs[i]))
-			return "--output takes a file ending in one of .html, " GS_EXPORT_SUFFIXES
+			return "--output takes a file ending in one of .html, .pdf, " GS_EXPORT_SUFFIXES
 			       ", " GS_CLI_SPANS_TAKES;
 		is_flame |= gs_export_is_flame(o->outputs[i]);
 	}
@@ -629,7 +629,7 @@ static int close_export(const char *path, struct gs_export **export, int r, bool
 #define AT(member) GS_CLI_AT(struct report_options, member)
 
 static const struct gs_cli_option option_table[] = {
-	{"output", 'o', "FILE", "write a page (.html) or convert, by suffix", GS_CLI_SET,
+	{"output", 'o', "FILE", "write a page (.html, .pdf) or convert, by suffix", GS_CLI_SET,
 	 .set = set_output},
 	{"flame", 0, "WHAT", "flame graphs: wall, time, launches, bytes, memory, samples",
 	 GS_CLI_SET, GS_CLI_GIVEN(struct report_options, flame_by_given),
@@ -756,7 +756,7 @@ int gs_cmd_report(int argc, char **argv)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
 	r = write_pages(&o);
 	if (r < 0 || (o.n_pages && !o.n_outputs && !o.format_name))
-		return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+		return r == -ENOPKG ? GS_EXIT_NOT_PERMITTED : r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 	r = report_recording(&o);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

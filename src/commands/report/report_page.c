@@ -1,10 +1,11 @@
 /*
- * gpuscope report -o FILE.html. The recording is read twice: for its summary and findings, and, since
+ * gpuscope report -o FILE.html, FILE.pdf. The recording is read twice: for its summary and findings, and, since
  * which step was the slowest is known then, once more for an excerpt of the timeline around that.
  */
 #include "commands/report/report_page.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,13 +13,16 @@
 #include "commands/common/cli.h"
 #include "commands/common/findings.h"
 #include "commands/report/damage.h"
+#include "core/base/fmt.h"
 #include "core/base/mem.h"
 #include "core/base/output.h"
 #include "output/run_page/run_page.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/recording/recording.h"
 
-#define EXCERPT_NS 100000000ull /* of a run without steps */
+#define EXCERPT_NS    100000000ull /* of a run without steps */
+#define FINDINGS_MAX  50           /* in a PDF */
+#define FINDING_BYTES 800
 
 struct page {
 	const char *recording;
@@ -29,11 +33,16 @@ struct page {
 	struct gs_explain_result result; /* of the findings, which it is lent by */
 };
 
+static bool ends_in(const char *output, const char *suffix)
+{
+	size_t n = strlen(output), bytes = strlen(suffix);
+
+	return n > bytes && strcmp(output + n - bytes, suffix) == 0;
+}
+
 bool cmd_is_page(const char *output)
 {
-	size_t n = strlen(output);
-
-	return n > 5 && strcmp(output + n - 5, ".html") == 0;
+	return ends_in(output, ".html") || ends_in(output, ".pdf");
 }
 
 static int read_summary(struct page *p, struct gs_err *err)
@@ -106,12 +115,49 @@ static void put_findings(void *ctx, struct gs_doc *doc)
 	gs_findings_put(doc, p->findings, &p->result, p->recording);
 }
 
+/* Each as a line of text; borrowed from texts. */
+static const char **list_findings(const struct page *p, char (**ret_texts)[FINDING_BYTES],
+				  size_t *ret_n)
+{
+	size_t n = p->result.n_findings < FINDINGS_MAX ? p->result.n_findings : FINDINGS_MAX;
+	const char **lines = calloc(n + 1, sizeof(*lines));
+	char what[GS_EXPLAIN_TEXT_BYTES], why[GS_FINDINGS_CAUSE_BYTES], since[GS_FMT_BYTES];
+	uint64_t start_ns = gs_findings_start_ns(p->findings);
+
+	*ret_texts = calloc(n + 1, sizeof(**ret_texts));
+	*ret_n = lines && *ret_texts ? n : 0;
+	for (size_t i = 0; i < *ret_n; i++) {
+		const struct gs_explain_finding *f = &p->result.findings[i];
+		uint64_t since_ns = f->begun.since_ns;
+
+		snprintf((*ret_texts)[i], FINDING_BYTES, "After %s: %s; %s",
+			 gs_fmt_ns(since, since_ns > start_ns ? since_ns - start_ns : 0),
+			 gs_explain_text(f, what), gs_findings_cause(f, NULL, why));
+		lines[i] = (*ret_texts)[i];
+	}
+	return lines;
+}
+
+static int write_pdf(const struct page *p, FILE *out, struct gs_run_page *page, struct gs_err *err)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf pdf = GS_BUF_INIT(64u << 20);
+	GS_FREE char(*texts)[FINDING_BYTES] = NULL;
+	GS_FREE const char **lines = list_findings(p, &texts, &page->n_findings);
+	int r;
+
+	page->findings = lines;
+	r = gs_run_page_write_pdf(&pdf, p->summary, page, err);
+	if (r == 0 && fwrite(pdf.data, 1, pdf.bytes, out) != pdf.bytes)
+		r = -EIO;
+	return r;
+}
+
 static int write_file(struct page *p, const char *output, struct gs_err *err)
 {
-	const struct gs_run_page page = {.file = p->recording,
-					 .timeline = p->timeline,
-					 .put_more = put_findings,
-					 .more_ctx = p};
+	struct gs_run_page page = {.file = p->recording,
+				   .timeline = p->timeline,
+				   .put_more = put_findings,
+				   .more_ctx = p};
 	struct gs_output file = GS_OUTPUT_INIT;
 	struct stat st;
 	/* What was for one user's eyes stays so. */
@@ -119,8 +165,11 @@ static int write_file(struct page *p, const char *output, struct gs_err *err)
 	int r = gs_output_open(output, is_private ? GS_OUTPUT_PRIVATE : 0, &file, err);
 	FILE *out = r == 0 ? gs_output_stream(&file) : NULL;
 
+	if (r == 0 && !out)
+		r = -ENOMEM;
 	if (r == 0)
-		r = out ? gs_run_page_write(out, p->summary, &page) : -ENOMEM;
+		r = ends_in(output, ".pdf") ? write_pdf(p, out, &page, err)
+					    : gs_run_page_write(out, p->summary, &page);
 	return gs_output_close(&file, r, err);
 }
 

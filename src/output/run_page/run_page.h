@@ -1,5 +1,5 @@
 /*
- * A recorded run as one HTML file that needs no other one: the summary as JSON in a page that draws it
+ * A recorded run as one file for people: HTML, or PDF. HTML needs no other file: the summary as JSON in a page that draws it
  * (web/report.html, web/run.js), findings, and an excerpt of the timeline. Its size is bounded: each list
  * has its most expensive rows, and how many are left out is in it. Nothing of it is markup that a traced
  * program chose: all texts are JSON, and the page's own policy lets no other script run.
@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+#include "core/base/buf.h"
+#include "core/base/err.h"
 #include "core/text/doc.h"
 #include "model/summary/summary.h"
 #include "model/trace/record.h"
@@ -35,10 +37,17 @@ struct gs_run_page {
 	const struct gs_run_page_timeline *timeline; /* NULL: none */
 	/* As in struct gs_report_summary_style: findings. NULL: none. */
 	void (*put_more)(void *ctx, struct gs_doc *doc);
-	void *more_ctx; /* of it */
+	void *more_ctx;              /* of it */
+	const char *const *findings; /* as lines of text, for the PDF */
+	size_t n_findings;
 };
 
 /* 0 or a negative errno of writing, or -ENOMEM. */
 int gs_run_page_write(FILE *out, const struct gs_summary *summary, const struct gs_run_page *page);
+
+/* Likewise as a PDF of A4 pages, without the timeline. -ENOPKG: cairo is not here; else as
+ * gs_plot_close_document(). */
+int gs_run_page_write_pdf(struct gs_buf *out, const struct gs_summary *summary,
+			  const struct gs_run_page *page, struct gs_err *err);
 
 #endif

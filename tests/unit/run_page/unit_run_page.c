@@ -1,5 +1,6 @@
 /* A run as a page: it holds the summary as JSON, no markup that a program chose, and no more rows than it has room
  * for. How a browser draws it: tests/e2e/run_page.py. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -140,6 +141,38 @@ static void a_page_of_a_large_run_is_bounded(void **state)
 	free(page);
 }
 
+/* Names of any kind are drawn, and a long document ends. */
+static void a_pdf_of_a_hostile_run_is_drawn(void **state)
+{
+	static const char *const findings[] = {
+		HOSTILE,
+		"a word that is wider than a page: "
+		"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+		"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
+	struct gs_summary s = sample_full();
+	struct gs_run_page page = {.file = HOSTILE, .findings = findings, .n_findings = 2};
+	GS_CLEANUP(gs_buf_fini) struct gs_buf pdf = GS_BUF_INIT(1u << 24), small = GS_BUF_INIT(512);
+	static const char *many[5000];
+	struct gs_err err = {{0}};
+	int r;
+
+	(void)state;
+	s.command = "\xff\xfe \xe6\xa8\xa1 " HOSTILE;
+	s.uses[0].name = HOSTILE "\xc3";
+	r = gs_run_page_write_pdf(&pdf, &s, &page, &err);
+	if (r == -ENOPKG)
+		skip();
+	assert_int_equal(r, 0);
+	assert_memory_equal(pdf.data, "%PDF-", 5);
+	assert_int_equal(gs_run_page_write_pdf(&small, &s, &page, &err), -ENOBUFS);
+	for (size_t i = 0; i < GS_ARRAY_LEN(many); i++)
+		many[i] = "A finding.";
+	page.findings = many;
+	page.n_findings = GS_ARRAY_LEN(many);
+	gs_buf_reset(&pdf);
+	assert_int_equal(gs_run_page_write_pdf(&pdf, &s, &page, &err), 0);
+}
+
 /* --- the timeline --- */
 
 static void put_names(struct stream *s)
@@ -251,6 +284,7 @@ int main(void)
 		cmocka_unit_test(a_page_holds_the_summary),
 		cmocka_unit_test(no_text_ends_its_script),
 		cmocka_unit_test(a_page_of_a_large_run_is_bounded),
+		cmocka_unit_test(a_pdf_of_a_hostile_run_is_drawn),
 		cmocka_unit_test(spans_are_cut_to_the_excerpt),
 		cmocka_unit_test(a_timeline_is_bounded),
 	};
