@@ -15,6 +15,7 @@
 #include "core/base/mem.h"
 #include "core/base/vec.h"
 #include "model/trace/account.h"
+#include "model/trace/record.h"
 
 #define NAMED_SHARE 0.5
 #define MOST_SHARE  1.5 /* more cannot be: it is time of something else */
@@ -256,6 +257,11 @@ static void note_runs(struct gs_run_compare_result *c, const struct gs_run_compa
 		if (run->n_lost)
 			add_note(c, "%s lacks times of %llu calls (`gpuscope report` says why)",
 				 run->file, (unsigned long long)run->n_lost);
+		if (run->has_partial || run->mode == GS_SESSION_SUMMARY)
+			add_note(
+				c,
+				"calls were added up or let pass in %s: where they took longer is known roughly, or not",
+				run->file);
 		if (run->n_left_out)
 			add_note(c, "%s has more places than are compared: %zu are left out",
 				 run->file, run->n_left_out);

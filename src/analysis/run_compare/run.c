@@ -160,11 +160,10 @@ struct run_item *run_compare_item(struct gs_run_compare_run *run, enum gs_run_co
 		run->n_left_out++;
 		return NULL;
 	}
-	if (!gs_vec_reserve(&run->items, &run->capacity, run->n_items + 1))
-		return NULL;
-	copy = strdup(name);
+	copy = gs_vec_reserve(&run->items, &run->capacity, run->n_items + 1) ? strdup(name) : NULL;
 	if (!copy || gs_map_put(&run->by_key, key, run->n_items) < 0) {
 		free(copy);
+		run->no_memory = true;
 		return NULL;
 	}
 	run->items[run->n_items] = (struct run_item){.kind = kind, .name = copy};
@@ -289,6 +288,7 @@ int gs_run_compare_take(struct gs_run_compare_run *run, unsigned bound,
 {
 	if (bound > run->n_blocks || !run->n_blocks)
 		return 0;
+	run->n_left_out = 0;
 	add_functions(run, own);
 	add_lines(run, own, true);
 	add_lines(run, others, false);
@@ -312,5 +312,5 @@ int gs_run_compare_take(struct gs_run_compare_run *run, unsigned bound,
 	}
 	if (bound == run->n_blocks)
 		spread_account(run);
-	return 0;
+	return run->no_memory ? -ENOMEM : 0;
 }

@@ -26,6 +26,7 @@ struct gs_run_compare_run {
 	double step_ns[GS_RUN_COMPARE_BLOCKS];    /* the mean of each */
 	bool kept[GS_RUN_COMPARE_BLOCKS];         /* not trimmed */
 	bool has_account, has_python, has_partial;
+	bool no_memory;                              /* for an item */
 	uint64_t wall_ns[GS_RUN_COMPARE_BLOCKS + 1]; /* of the account, until each bound */
 	uint64_t part_ns[GS_RUN_COMPARE_BLOCKS + 1][GS_PART_COUNT];
 	struct run_item *items; /* owned */

@@ -158,6 +158,8 @@ static uint64_t end_of(const struct places *p, const struct gs_record *r)
 	const struct gs_rec_sample *s = (const void *)r;
 	const struct gs_rec_wait *w = (const void *)r;
 
+	if (!p->thread)
+		return 0;
 	if (r->kind == GS_REC_CALL)
 		return c->thread == p->thread ? c->start_ns + c->dur_ns : 0;
 	if (r->kind == GS_REC_SAMPLE)
@@ -178,6 +180,15 @@ static bool is_of_others(const struct places *p, const struct gs_record *r)
 	       (w->cause == GS_STATE_DISK || w->cause == GS_STATE_FAULT);
 }
 
+/* Sums that the kernel made, of another thread. */
+static bool is_foreign_sum(const struct places *p, const struct gs_record *r)
+{
+	if (r->kind == GS_REC_STATS)
+		return ((const struct gs_rec_stats *)(const void *)r)->thread != p->thread;
+	return r->kind == GS_REC_USE &&
+	       ((const struct gs_rec_use *)(const void *)r)->thread != p->thread;
+}
+
 static int take_record(struct places *p, const struct gs_record *r)
 {
 	const struct gs_rec_thread *t = (const void *)r;
@@ -186,6 +197,8 @@ static int take_record(struct places *p, const struct gs_record *r)
 		r->kind == GS_REC_CALL || r->kind == GS_REC_SAMPLE || r->kind == GS_REC_WAIT;
 	int ret = 0;
 
+	if (is_foreign_sum(p, r))
+		return 0;
 	if (r->kind == GS_REC_THREAD && t->process == p->steps->process && t->tid == p->steps->tid)
 		p->thread = t->id;
 	while (ret == 0 && p->next < gs_run_compare_n_bounds(p->run) &&
