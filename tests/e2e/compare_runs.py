@@ -142,5 +142,52 @@ def traced(t):
     t.equal('with itself', (c['verdict'], c['difference_percent'], c['cause']), ('no_difference_shown', 0, None))
 
 
+def kineto(path, kernel_us):
+    """A trace as PyTorch's profiler writes it: 60 steps, in each a kernel for which the host waits."""
+    events, at = [{'ph': 'M', 'name': 'process_name', 'pid': 77, 'args': {'name': 'python'}}], 1650990000123456.0
+
+    def add(cat, name, begin, length, pid=77, tid=77, **args):
+        events.append({'ph': 'X', 'cat': cat, 'name': name, 'pid': pid, 'tid': tid, 'ts': begin, 'dur': length, 'args': args})
+
+    for i in range(60):
+        step = 200 + kernel_us + i % 5
+        add('user_annotation', f'ProfilerStep#{i}', at, step)
+        add('cpu_op', 'aten::linear', at, 100)
+        add('cuda_runtime', 'cudaLaunchKernel', at + 50, 8)
+        add('kernel', 'sgemm', at + 120, kernel_us, pid=0, tid=7, device=0, stream=7)
+        add('cuda_runtime', 'cudaDeviceSynchronize', at + 110, kernel_us + 20)
+        at += step
+    with open(path, 'w') as f:
+        json.dump({'schemaVersion': 1, 'deviceProperties': [{'id': 0, 'name': 'H100'}], 'traceEvents': events}, f)
+
+
+@case('traces of PyTorch\'s profiler become recordings, which are shown and compared', needs=None)
+def imported(t):
+    for name, kernel_us in (('a', 500), ('b', 700)):
+        kineto(t.path(f'{name}.json'), kernel_us)
+        run = t.tool('report', t.path(f'{name}.json'), '-o', t.path(f'{name}.gst'), status=0)
+        t.match('what was read', '240 calls and 60 operations of GPUs', run.err)
+    (c,) = compare(t, t.path('a.gst'), t.path('b.gst'))
+    t.equal('compared', (c['verdict'], c['cause'] and c['cause']['name']), ('slower', 'cudaDeviceSynchronize'))
+    t.true('by how much', abs(c['changed']['step_ns'] - c['base']['step_ns'] - 200e3) < 1e3, c['text'])
+    whole = json.loads(t.tool('report', t.path('a.gst'), '--format=json', status=0).out)
+    t.equal('steps', whole['steps'] and whole['steps']['count'], 60)
+    t.equal('kernels', [(k['short_name'], k['runs'], k['total_ns']) for k in whole['gpu_time']['kernels']], [('sgemm', 60, 60 * 500_000)])
+    t.equal('by operator', [(u['name'], u['launches']) for u in whole['by_operator']], [('aten::linear', 60)])
+    t.equal('calls', {f['name']: f['calls'] for f in whole['functions']}['cudaLaunchKernel'], 60)
+    t.equal('whose', whole['processes'][0]['comm'], 'python')
+    with open(t.path('torn.json'), 'w') as f, open(t.path('a.json')) as source:
+        f.write(source.read()[:2000])
+    for wrong, status, said in (
+        ([t.path('torn.json'), '-o', t.path('x.gst')], 1, r'cannot import .*after \d+ events'),
+        ([t.path('none.json'), '-o', t.path('x.gst')], 1, 'cannot open'),
+        ([t.path('a.gst'), '-o', t.path('x.gst')], 2, 'a recording already'),
+        ([t.path('a.json'), '-o', t.path('x.gst'), '-o', t.path('x.html')], 2, 'afterwards'),
+        ([t.path('a.json')], 1, r'report .*a\.json -o FILE\.gst'),
+    ):
+        t.match(f'{wrong}', said, t.tool('report', *wrong, status=status).err)
+    t.true('nothing is left', not os.path.exists(t.path('x.gst')))
+
+
 if __name__ == '__main__':
     main()

@@ -163,7 +163,7 @@ static void put_run_lines(struct gs_page *page, const char *side,
 	char text[768], step[GS_FMT_BYTES + 4], spread[GS_FMT_BYTES + 4];
 
 	for (size_t i = 0; i < n; i++) {
-		if (runs[i]->n_blocks && n == 1)
+		if (n == 1 && !isnan(ns.mean))
 			snprintf(text, sizeof(text),
 				 "%s: %zu steps of %s ± %s, from %s in thread %s (%u)",
 				 runs[i]->file, runs[i]->n_steps, format_ns(step, ns.mean, false),

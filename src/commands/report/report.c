@@ -13,6 +13,7 @@
 #include "commands/common/summary.h"
 #include "commands/report/damage.h"
 #include "commands/report/report_compare.h"
+#include "commands/report/report_import.h"
 #include "commands/report/report_page.h"
 #include "output/trace_export/export.h"
 #include "commands/job/job_compare.h"
@@ -38,6 +39,7 @@ struct report_options {
 	size_t n_outputs;
 	const char *pages[OUTPUTS_MAX]; /* of them, .html and .pdf */
 	size_t n_pages;
+	const char *import; /* the output that is a .gst; NULL: none */
 	bool compare;
 	struct compare_from from; /* of --compare: a head */
 	const char *plot;         /* NULL: no figure */
@@ -78,6 +80,10 @@ static const char *find_output_conflict(const struct report_options *o)
 
 	if (o->n_reports > 1)
 		return "one file at a time (--compare takes several)";
+	if (o->import && (o->n_outputs || o->n_pages || o->format_name))
+		return "-o FILE.gst imports a trace of another profiler: convert or print the recording afterwards";
+	if (o->import && cmd_is_recording(o->reports[0]))
+		return "this is a recording already: -o FILE.gst imports traces of other profilers";
 	for (size_t i = 0; i < o->n_outputs; i++) {
 		if (!gs_export_knows(o->outputs[i]) && !gs_cli_spans_knows(o->outputs[i]))
 			return "--output takes a file ending in one of .html, .pdf, " GS_EXPORT_SUFFIXES
@@ -124,7 +130,7 @@ static const char *find_conflict(const struct report_options *o)
 	return find_output_conflict(o);
 }
 
-/* A page is no conversion of the recording. */
+/* A page is no conversion of the recording, nor is what becomes one. */
 static void take_pages(struct report_options *o)
 {
 	size_t n = 0;
@@ -132,6 +138,8 @@ static void take_pages(struct report_options *o)
 	for (size_t i = 0; i < o->n_outputs; i++)
 		if (cmd_is_page(o->outputs[i]))
 			o->pages[o->n_pages++] = o->outputs[i];
+		else if (cmd_is_import(o->outputs[i]))
+			o->import = o->outputs[i];
 		else
 			o->outputs[n++] = o->outputs[i];
 	o->n_outputs = n;
@@ -677,6 +685,7 @@ _Static_assert(GS_PY_GLOB_MAX == 8 && GS_PY_GLOB_CHARS == 128 && LINE_FILTERS_MA
 const struct gs_cli_command gs_cli_report = {
 	.name = "gpuscope report",
 	.usage = "FILE.gst\n"
+		 "TRACE.json -o FILE.gst\n"
 		 "--compare BASE.gst NEW.gst...\n"
 		 "--compare REPORT.json...\n"
 		 "--compare --head HOST:PORT\n"
@@ -715,7 +724,11 @@ static int report_recording(const struct report_options *o)
 	}
 	if (r < 0)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
-	else
+	if (!reader && o->path && strstr(o->path, ".json"))
+		gs_cli_print_message(
+			"a trace of PyTorch's profiler becomes a recording by `gpuscope report %s -o FILE.gst`",
+			o->path);
+	if (r == 0)
 		r = run_report(o, reader, &files, &has_samples);
 	for (size_t i = 0; i < files.n; i++) {
 		int closed = close_export(files.paths[i], &files.at[i], r, has_samples);
@@ -754,6 +767,8 @@ int gs_cmd_report(int argc, char **argv)
 		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.outputs[0], o.format_name);
 	if (o.plot)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
+	if (o.import)
+		return cmd_import_trace(o.path, o.import) < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 	r = write_pages(&o);
 	if (r < 0 || (o.n_pages && !o.n_outputs && !o.format_name))
 		return r == -ENOPKG ? GS_EXIT_NOT_PERMITTED : r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;

@@ -24,6 +24,7 @@ int gs_plot_open_document(struct gs_buf *out, const char *title, struct gs_plot_
 /* -EIO, or -ENOBUFS: out has no more room. NULL inside: nothing. */
 int gs_plot_close_document(struct gs_plot_document **document, struct gs_err *err);
 
+/* One line each, cut where it is full. */
 void gs_plot_put_title(struct gs_plot_document *document, const char *text);
 void gs_plot_put_heading(struct gs_plot_document *document, const char *text);
 

@@ -1,0 +1,13 @@
+/* gpuscope report TRACE.json -o FILE.gst: traces of other profilers become recordings. */
+#ifndef GS_COMMANDS_REPORT_REPORT_IMPORT_H
+#define GS_COMMANDS_REPORT_REPORT_IMPORT_H
+
+#include <stdbool.h>
+
+/* Does the name of this output ask for a recording? */
+bool cmd_is_import(const char *output);
+
+/* 0, or a negative errno after a message. */
+int cmd_import_trace(const char *trace, const char *output);
+
+#endif
