@@ -176,6 +176,13 @@ def imported(t):
     t.equal('by operator', [(u['name'], u['launches']) for u in whole['by_operator']], [('aten::linear', 60)])
     t.equal('calls', {f['name']: f['calls'] for f in whole['functions']}['cudaLaunchKernel'], 60)
     t.equal('whose', whole['processes'][0]['comm'], 'python')
+    # What gpuscope wrote comes back as it was.
+    (short,) = recordings(t, 'short')
+    t.tool('report', short, '-o', t.path('short.json'), status=0)
+    t.tool('report', t.path('short.json'), '-o', t.path('again.gst'), status=0)
+    before, after = (json.loads(t.tool('report', path, '--format=json', status=0).out) for path in (short, t.path('again.gst')))
+    t.equal('its calls', [(f['name'], f['layer'], f['class'], f['calls'], f['total_ns']) for f in after['functions']],
+            [(f['name'], f['layer'], f['class'], f['calls'], f['total_ns']) for f in before['functions']])  # fmt: skip
     with open(t.path('torn.json'), 'w') as f, open(t.path('a.json')) as source:
         f.write(source.read()[:2000])
     for wrong, status, said in (

@@ -270,7 +270,7 @@ static void note_runs(struct gs_run_compare_result *c, const struct gs_run_compa
 				c,
 				"a step of %s begins with %s, of %s with %s: they may not be the same work",
 				first->file, first->anchor, run->file, run->anchor);
-		if (strcmp(run->host, first->host) != 0)
+		if (*run->host && *first->host && strcmp(run->host, first->host) != 0)
 			add_note(c, "%s is of another machine: %s, not %s", run->file, run->host,
 				 first->host);
 		if (run->cost_known && first->cost_known &&

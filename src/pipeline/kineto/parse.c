@@ -140,6 +140,10 @@ static unsigned layer_of(const char *cat, const char *pid)
 	for (size_t i = 0; i < GS_ARRAY_LEN(cats); i++)
 		if (strcmp(cat, cats[i].cat) == 0)
 			return cats[i].layer;
+	/* What gpuscope writes itself. */
+	for (unsigned layer = GS_LAYER_NONE + 1; layer < GS_LAYER_COUNT; layer++)
+		if (strcmp(cat, gs_layer_name(layer)) == 0)
+			return layer;
 	if (*cat)
 		return GS_LAYER_NONE;
 	/* PyTorch built without Kineto writes no categories, and words in place of a process. */
