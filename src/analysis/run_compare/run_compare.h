@@ -9,8 +9,9 @@
  * compared by Yuen's test (Biometrika 61, 1974): some long steps (a checkpoint, the first step) move
  * neither the difference nor its interval much. With several runs on a side the spread between these
  * runs counts, too (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013): what
- * differs between equal runs is seen in no single one. With a single run on a side no difference below
- * GS_RUN_COMPARE_LEAST is claimed.
+ * differs between equal runs is seen in no single one. With a single run on each side that spread is taken
+ * to be as large as what is not known of the mean of each, and no difference below GS_RUN_COMPARE_LEAST is
+ * claimed.
  *
  * In: steps of a run, and summaries of all until the end of each block. Out: plain values, and texts.
  */

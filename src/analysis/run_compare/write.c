@@ -128,7 +128,7 @@ static void put_doc(struct gs_pen *pen, const struct gs_run_compare_result *resu
 	gs_doc_put_u64(&doc, "confidence_percent", 95);
 	gs_doc_put_text(
 		&doc, "method",
-		"means of blocks of steps, 20 % of the blocks trimmed at each end, Yuen's test; with several runs also the spread between runs");
+		"means of blocks of steps, 20 % of the blocks trimmed at each end, Yuen's test; the spread between equal runs as it is, or of single runs as large as theirs");
 	gs_doc_begin_list(&doc, "comparisons", n);
 	for (size_t i = 0; i < n; i++) {
 		put_result(&doc, &results[i]);
