@@ -62,9 +62,9 @@ def metrics_http(t):
     # ExportMetricsPartialSuccess (of newer definitions): rejected_data_points = 1, error_message = 2.
     c.answers = [(200, b'\x0a\x14\x08\x07\x12\x10too many\nof them')]
     a.wait_metric(rejected, lambda v: v == 7, 60)
-    a.wait_err(r'refuses 7 of \d+: too many\?of them')
+    a.wait_err(r'refuses 7 of \d+: too many\?of them', 60)
     c.answers = [(400, b'\x08\x03\x12\x09bad thing')]
-    a.wait_err(r'permanently refuses \d+ samples: it answers 400: bad thing')
+    a.wait_err(r'permanently refuses \d+ samples: it answers 400: bad thing', 60)
     a.stop()
 
 
@@ -84,11 +84,11 @@ def metrics_grpc(t):
     wait_until(lambda: 'hw.energy' in c.latest(), 60, 'metrics by TLS')
     check_hardware(t, c.latest())
     t.equal('token', {m['authorization'] for _, m in c.calls}, {'Bearer secret-7'})
-    a.wait_err(r'does not accept metrics: its gRPC status is 14: not yet; they are buffered meanwhile')
-    a.wait_err(r'accepts metrics again')
+    a.wait_err(r'does not accept metrics: its gRPC status is 14: not yet; they are buffered meanwhile', 60)
+    a.wait_err(r'accepts metrics again', 60)
     t.equal('nothing given up', [v for k, v in a.metrics().items() if 'push_rejected' in k or 'push_lost' in k], [0.0, 0.0])
     c.fail = [(grpc.StatusCode.INVALID_ARGUMENT, 'no such thing\n')]
-    a.wait_err(r'permanently refuses \d+ samples: its gRPC status is 3: no such thing')
+    a.wait_err(r'permanently refuses \d+ samples: its gRPC status is 3: no such thing', 60)
     a.stop()
     a = Agent(t, config_text(more=push_text(otlp={'url': plain.url})), what='gpus=1')
     wait_until(lambda: plain.latest(), 60, 'metrics without TLS')

@@ -113,7 +113,7 @@ def grpc(t):
 
 @case('a process that runs already: below its own TRACEPARENT', timeout=120)
 def attached(t):
-    program = subprocess.Popen([f'{harness.fake}/ranks', '2', '4000', '-1', '0'], env=t.envs(traceparent()), stdout=subprocess.DEVNULL)
+    program = subprocess.Popen([f'{harness.fake}/ranks', '2', '4000', '0', '20000'], env=t.envs(traceparent()), stdout=subprocess.DEVNULL)
     path = t.path('attached.otlp')
     try:
         children = f'/proc/{program.pid}/task/{program.pid}/children'

@@ -1,8 +1,8 @@
 /*
  * Files of stopped sessions, where a folder is given for them: NAME.json in gswarm-profiler's form,
  * as its head leaves it, and the figure NAME.png beside it. A thread of its own writes them, one
- * after the other, out of the store; who answers a stop may wait until they are there, but not for
- * long: a session of months takes minutes to write.
+ * after the other, out of the store; who answers a stop may wait until the former is there, but not
+ * for long: a session of months takes minutes to write.
  *
  * A file of an earlier session of the same name is replaced, as gswarm-profiler does. When the head
  * ends, what is still to be written is not: the sessions are in the store.
@@ -26,9 +26,11 @@
 #define PATIENCE_NS 10000000000ull /* of who waits */
 #define GPUS_MAX    512            /* of a figure: 64 MiB */
 
-struct file_task { /* a session to write, or who waits for those before it */
+struct file_task {
 	struct file_task *next;
-	bool is_wait;
+	/* A session to write; a figure of one to draw; who waits for the files before it. Figures
+	 * come after all that waited when their file was begun: they take the longest. */
+	enum { TASK_FILE, TASK_FIGURE, TASK_WAIT } kind;
 	struct gs_store_session session;
 	void (*fn)(void *ctx);
 	void *ctx;
@@ -129,26 +131,35 @@ static int draw_figure(struct gs_store *store, const struct gs_store_session *s,
 	return r;
 }
 
-static void write_files(struct gs_session_export_files *files, const struct gs_store_session *s)
+/* False: there is nothing to draw. */
+static bool write_file(struct gs_session_export_files *files, const struct gs_store_session *s)
 {
-	char path[4096], figure[4096];
+	char path[4096];
 	struct gs_store *store = NULL;
 	struct gs_err err = {{0}};
 	int r = gs_store_open(files->data, GS_STORE_READ, &store, &err);
 
 	(void)gs_session_export_files_path(files, s, path, sizeof(path));
-	snprintf(figure, sizeof(figure), "%s/%s.png", files->dir, s->name);
 	if (r == 0)
 		r = write_session(store, s, path, &err);
 	if (r < 0)
 		log_files(files, "session %s has no file: %s", s->name, gs_err_text(&err, r));
 	else
 		log_files(files, "wrote %s", path);
-	err.text[0] = '\0';
+	gs_store_close(&store);
+	return r == 0;
+}
+
+static void write_figure(struct gs_session_export_files *files, const struct gs_store_session *s)
+{
+	char path[4096];
+	struct gs_store *store = NULL;
+	struct gs_err err = {{0}};
+	int r = gs_store_open(files->data, GS_STORE_READ, &store, &err);
+
+	snprintf(path, sizeof(path), "%s/%s.png", files->dir, s->name);
 	if (r == 0)
-		r = draw_figure(store, s, figure, &err);
-	else
-		r = -ENODATA;
+		r = draw_figure(store, s, path, &err);
 	/* Nothing was measured; or no figures can be drawn here at all. */
 	if (r < 0 && r != -ENODATA && !(r == -ENOPKG && files->no_figures))
 		log_files(files, "session %s has no figure: %s", s->name, gs_err_text(&err, r));
@@ -168,30 +179,6 @@ static struct file_task *take_first(struct gs_session_export_files *files)
 	if (!files->first)
 		files->last = NULL;
 	return t;
-}
-
-static void *run_files(void *arg)
-{
-	struct gs_session_export_files *files = arg;
-
-	for (;;) {
-		struct file_task *t;
-		bool stopping;
-
-		pthread_mutex_lock(&files->lock);
-		while (!files->stopping && !files->first)
-			pthread_cond_wait(&files->wake, &files->lock);
-		stopping = files->stopping;
-		t = take_first(files);
-		pthread_mutex_unlock(&files->lock);
-		if (!t)
-			return NULL;
-		if (t->is_wait)
-			t->fn(t->ctx);
-		else if (!stopping)
-			write_files(files, &t->session);
-		free(t);
-	}
 }
 
 /* False: the caller's business remains. */
@@ -214,6 +201,36 @@ static bool put_task(struct gs_session_export_files *files, struct file_task *t)
 	return taken;
 }
 
+static void *run_files(void *arg)
+{
+	struct gs_session_export_files *files = arg;
+
+	for (;;) {
+		struct file_task *t;
+		bool stopping;
+
+		pthread_mutex_lock(&files->lock);
+		while (!files->stopping && !files->first)
+			pthread_cond_wait(&files->wake, &files->lock);
+		stopping = files->stopping;
+		t = take_first(files);
+		pthread_mutex_unlock(&files->lock);
+		if (!t)
+			return NULL;
+		if (t->kind == TASK_WAIT)
+			t->fn(t->ctx);
+		else if (t->kind == TASK_FIGURE && !stopping)
+			write_figure(files, &t->session);
+		else if (t->kind == TASK_FILE && !stopping && write_file(files, &t->session)) {
+			t->kind = TASK_FIGURE;
+			t->next = NULL;
+			(void)put_task(files, t);
+			continue;
+		}
+		free(t);
+	}
+}
+
 void gs_session_export_files_put(struct gs_session_export_files *files,
 				 const struct gs_store_session *session)
 {
@@ -233,7 +250,7 @@ void gs_session_export_files_then(struct gs_session_export_files *files, void (*
 	struct file_task *t = files ? calloc(1, sizeof(*t)) : NULL;
 
 	if (t)
-		*t = (struct file_task){.is_wait = true,
+		*t = (struct file_task){.kind = TASK_WAIT,
 					.fn = fn,
 					.ctx = ctx,
 					.until_ns = gs_clock_mono_ns() + PATIENCE_NS};
@@ -251,7 +268,7 @@ void gs_session_export_files_tick(struct gs_session_export_files *files)
 	pthread_mutex_lock(&files->lock);
 	files->last = NULL;
 	for (at = &files->first; (t = *at);) {
-		if (t->is_wait && now >= t->until_ns) {
+		if (t->kind == TASK_WAIT && now >= t->until_ns) {
 			*at = t->next;
 			t->next = late;
 			late = t;

@@ -33,7 +33,7 @@ bool gs_session_export_files_path(const struct gs_session_export_files *files,
 void gs_session_export_files_put(struct gs_session_export_files *files,
 				 const struct gs_store_session *session);
 
-/* fn is called once when all that was put before is written, when 10 s have passed, or at the stop:
+/* fn is called once when NAME.json of all that was put before is written, when 10 s have passed, or at the stop:
  * at once or from another thread. */
 void gs_session_export_files_then(struct gs_session_export_files *files, void (*fn)(void *ctx),
 				  void *ctx);
