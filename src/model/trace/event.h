@@ -343,6 +343,7 @@ enum gs_loss {
 	GS_LOSS_FIRST = 26,   /* calls without their times: the first of a process, of a function's
 			       * launches (src/bpf/calls/first.bpf.h) */
 	GS_LOSS_MARK = 27, /* marks that found no room in the ring: steps are not found by them */
+	GS_LOSS_KEPT = 28, /* of --keep-last: calls before the part of the run that the file has */
 	GS_LOSS_COUNT
 };
 

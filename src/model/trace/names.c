@@ -47,7 +47,7 @@ const char *gs_loss_name(unsigned cause)
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
 		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions",
 		"file_full",   "refused",      "notices",     "sizes",         "peers",
-		"account",     "first_calls",  "marks"};
+		"account",     "first_calls",  "marks",       "before_kept"};
 
 	return word_of(w, GS_ARRAY_LEN(w), cause);
 }
@@ -83,6 +83,8 @@ const char *gs_loss_text(unsigned cause)
 			"calls counted without times, and not in the trace: of functions whose return is not seen, of Python functions nested deeper than 128, or of Python 3.11 and newer",
 		[GS_LOSS_FULL] =
 			"calls and counter values left out of this file, which was full (--max-size): no figure here includes them",
+		[GS_LOSS_KEPT] =
+			"calls before the part of the run that this file holds (--keep-last): no figure here includes them",
 		[GS_LOSS_PYFUNC] =
 			"calls of Python functions not seen: too many functions at one time, or code that could not be read",
 		[GS_LOSS_NOTICE] =

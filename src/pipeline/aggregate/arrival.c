@@ -146,6 +146,7 @@ void gs_aggregate_take_lost_calls(struct gs_aggregate *v, const struct gs_rec_lo
 	case GS_LOSS_THINNED:
 	case GS_LOSS_OFF:
 	case GS_LOSS_FULL:
+	case GS_LOSS_KEPT:
 	case GS_LOSS_NOTICE:
 		lose_calls(v, 0);
 		break;

@@ -67,14 +67,12 @@ static struct gs_buf *place_of(struct gs_recording_defs *defs, const struct gs_r
 	}
 }
 
-void gs_recording_defs_keep(struct gs_recording_defs *defs, const struct gs_record *r)
+void gs_recording_defs_put(struct gs_recording_defs *defs, struct gs_buf *array, uint64_t key,
+			   const struct gs_record *r)
 {
-	uint64_t key, offset;
-	struct gs_buf *array = place_of(defs, r, &key);
+	uint64_t offset;
 	int e;
 
-	if (!array)
-		return;
 	if (gs_map_get(&defs->offset_of, key, &offset)) {
 		struct gs_record *old = (void *)(array->data + offset);
 
@@ -97,4 +95,13 @@ void gs_recording_defs_keep(struct gs_recording_defs *defs, const struct gs_reco
 		       "journal: too many definitions to repeat them all (%zu bytes kept)",
 		       gs_recording_defs_bytes(defs));
 	}
+}
+
+void gs_recording_defs_keep(struct gs_recording_defs *defs, const struct gs_record *r)
+{
+	uint64_t key;
+	struct gs_buf *array = place_of(defs, r, &key);
+
+	if (array)
+		gs_recording_defs_put(defs, array, key, r);
 }

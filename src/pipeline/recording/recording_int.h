@@ -106,6 +106,10 @@ void gs_recording_defs_fini(struct gs_recording_defs *defs);
  * ignored. */
 void gs_recording_defs_keep(struct gs_recording_defs *defs, const struct gs_record *record);
 
+/* The same of a record that is a definition elsewhere: in that array of defs, by that key. */
+void gs_recording_defs_put(struct gs_recording_defs *defs, struct gs_buf *array, uint64_t key,
+			   const struct gs_record *record);
+
 static inline size_t gs_recording_defs_bytes(const struct gs_recording_defs *defs)
 {
 	size_t bytes = 0;
