@@ -330,7 +330,7 @@ ROOMS = [
     Room("commands/trace_options", BELOW + " core/reader sources/elf sources/attach_plan sources/probefile sources/identity pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/inside output/report output/trace_export commands/common commands/head", "",
          "what is asked of `gpuscope trace`: its command line and `--list`",
          "which options there are, which go together, what follows from all of them"),
-    Room("commands/trace_output", NODE + " core/text model/summary sources/elf sources/uprobe sources/overhead sources/host sources/identity pipeline/recording pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/ingest pipeline/inside analysis/fleet analysis/hang analysis/rules output/report output/trace_export commands/common commands/head commands/trace_options", "",
+    Room("commands/trace_output", NODE + " core/text model/summary sources/elf sources/uprobe sources/overhead sources/host sources/identity pipeline/recording pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/ingest pipeline/inside analysis/explain analysis/fleet analysis/hang analysis/rules output/report output/trace_export commands/common commands/head commands/trace_options", "",
          "from events to files, a head and the summary; what tracing costs",
          "what is connected to what after the probe"),
     Room("commands/trace", NODE + " core/reader core/sandbox sources/elf sources/attach_plan sources/uprobe sources/companion sources/unwind sources/thread_stack sources/gpu pipeline/inside analysis/hang commands/common commands/trace_options commands/trace_output", "",

@@ -15,7 +15,8 @@
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_inside.h"
 
-int trace_open_signals(struct inherited_signals *ret_inherited, int *ret_fd)
+int trace_open_signals(const struct trace_options *options, struct inherited_signals *ret_inherited,
+		       int *ret_fd)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	sigset_t set;
@@ -25,6 +26,8 @@ int trace_open_signals(struct inherited_signals *ret_inherited, int *ret_fd)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
+	if (options->keep_last_ns)
+		sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, &ret_inherited->mask);
 	/* An output that is no longer read and a file at its limit are errors, not deaths. */
 	sigaction(SIGPIPE, &ignore, &ret_inherited->pipe);

@@ -24,6 +24,7 @@
 #include "core/sandbox/sandbox.h"
 #include "commands/trace/trace.h"
 #include "commands/trace_output/trace_budget.h"
+#include "commands/trace_output/trace_keep.h"
 #include "commands/trace/trace_gpu.h"
 #include "commands/trace/trace_hangs.h"
 #include "commands/trace/trace_inside.h"
@@ -185,24 +186,6 @@ static void on_python(void *ctx, pid_t pid)
 	trace_python_find(t->python, pid);
 }
 
-/* --- what was refused --- */
-
-/* Reported with the words of the cause, so that equal ones are added up. */
-static void report_refused(struct trace *t, struct gs_guard *guard)
-{
-	for (unsigned cause = 1; cause < GS_REFUSED_COUNT; cause++) {
-		char first[256];
-		uint64_t n = gs_guard_refused(guard, cause, first, sizeof(first));
-
-		if (!n)
-			continue;
-		gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "refused: %s: %llu, the first: %s",
-		       gs_refused_words(cause), (unsigned long long)n, first);
-		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_REFUSED,
-				  gs_refused_words(cause), n);
-	}
-}
-
 /* --- the consumer thread --- */
 
 /* Signals that came while files were read are kept for read_signals(), which does what has to be
@@ -215,7 +198,7 @@ static unsigned keep_signals(struct trace *t)
 	       read(t->signal_fd, &t->kept[t->n_kept], sizeof(t->kept[0])) == sizeof(t->kept[0]))
 		t->n_kept++;
 	for (unsigned i = 0; i < t->n_kept; i++)
-		n += t->kept[i].ssi_signo != SIGCHLD;
+		n += t->kept[i].ssi_signo != SIGCHLD && t->kept[i].ssi_signo != SIGUSR1;
 	return n;
 }
 
@@ -246,7 +229,7 @@ static void *consume_events(void *ctx)
 		bool is_busy = false;
 
 		if (harvest)
-			report_refused(t, t->consumer_guard);
+			trace_report_refused(t->output, t->consumer_guard);
 		if (!harvest && before >= next_glance_ns)
 			trace_output_glance(t->output, t->probe);
 		else
@@ -283,7 +266,7 @@ static void stop_consumer(struct trace *t)
 	atomic_store(&t->consumer_stop, true);
 	pthread_join(t->consumer, NULL);
 	t->consumer_runs = false;
-	report_refused(t, t->consumer_guard);
+	trace_report_refused(t->output, t->consumer_guard);
 }
 
 /* --- control --- */
@@ -322,6 +305,11 @@ static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
 		reap_child(t);
 		return t->child_ended;
 	}
+	if (s->ssi_signo == SIGUSR1 || s->ssi_signo == SIGHUP)
+		trace_output_ask_keep(t->output, 0,
+				      s->ssi_signo == SIGHUP ? "SIGHUP" : "asked for by SIGUSR1");
+	if (s->ssi_signo == SIGUSR1)
+		return false;
 	t->n_interrupts++;
 	snprintf(t->reason, sizeof(t->reason), "interrupted (SIG%s)",
 		 sigabbrev_np((int)s->ssi_signo));
@@ -424,6 +412,16 @@ static int time_left_ms(const struct trace *t)
 	return left < CONTROL_MS ? (int)left : CONTROL_MS;
 }
 
+static void write_kept(struct trace *t)
+{
+	struct trace_keep_copy *copy = trace_output_take_keep(t->output);
+
+	if (!copy)
+		return;
+	trace_live_clear(&t->live);
+	(void)trace_keep_write(&copy);
+}
+
 static void control_trace(struct trace *t)
 {
 	uint64_t next_slow_ns = 0;
@@ -461,8 +459,9 @@ static void control_trace(struct trace *t)
 			trace_python_find_all(t->python);
 		if (now >= next_slow_ns) {
 			gs_uprobe_rescan(t->probe);
-			report_refused(t, t->guard);
+			trace_report_refused(t->output, t->guard);
 			trace_hangs_report(t->hangs);
+			write_kept(t);
 			if (!t->options.quiet)
 				trace_live_show(&t->live, t->output, trace_budget_ratio(t->budget),
 						gs_clock_mono_ns() - t->start_ns);
@@ -573,7 +572,7 @@ static int start_trace(struct trace *t)
 	const struct gs_reader_options reads_stacks = {.name = "stacks", .keeps_state = true};
 	struct gs_err err = {{0}};
 	char target[1024];
-	int r = trace_open_signals(&t->inherited, &t->signal_fd), measured;
+	int r = trace_open_signals(&t->options, &t->inherited, &t->signal_fd), measured;
 
 	if (r == 0)
 		r = new_guards(t);
@@ -692,7 +691,7 @@ static int finish_trace(struct trace *t)
 				  "files not read before tracing ended", n_waiting);
 	gs_uprobe_report_missing(t->probe);
 	gs_uprobe_regroup_end(t->probe);
-	report_refused(t, t->guard);
+	trace_report_refused(t->output, t->guard);
 	/* The stacks of the last events are read under the consumer's guard. */
 	gs_guard_set_deadline(t->consumer_guard, 0);
 	atomic_store(&t->consumer_stop_ns, gs_clock_mono_ns());
@@ -700,7 +699,7 @@ static int finish_trace(struct trace *t)
 	trace_output_stop(t->output, t->probe);
 	trace_hangs_report(t->hangs);
 	trace_inside_report(t->inside);
-	report_refused(t, t->consumer_guard);
+	trace_report_refused(t->output, t->consumer_guard);
 	gs_guard_log_costs(t->guard, t->consumer_guard);
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);

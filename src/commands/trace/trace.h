@@ -9,6 +9,7 @@
 #include "commands/trace_output/trace_output.h"
 #include "sources/uprobe/uprobe.h"
 
+struct gs_guard;     /* core/base/foreign.h */
 struct trace_inside; /* trace_inside.h */
 
 /* --- trace_start.c: what must be so before tracing begins --- */
@@ -23,6 +24,11 @@ void trace_raise_file_limit(void);
 bool trace_wants_code(const struct trace_options *options);
 /* Says that there is no such process. */
 void trace_report_no_process(pid_t id);
+
+/* --- trace_refused.c --- */
+
+/* What the guard's thread was refused since the last time, as losses. */
+void trace_report_refused(struct trace_output *output, struct gs_guard *guard);
 
 /* --- trace_command.c --- */
 
@@ -67,8 +73,10 @@ struct inherited_signals {
 	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */
 };
 
-/* Signals come by a descriptor from now on; what was before is kept. 0 or a negative errno. */
-int trace_open_signals(struct inherited_signals *ret_inherited, int *ret_fd);
+/* Signals come by a descriptor from now on, SIGUSR1 too with --keep-last; what was before is kept. 0 or a negative
+ * errno. */
+int trace_open_signals(const struct trace_options *options, struct inherited_signals *ret_inherited,
+		       int *ret_fd);
 
 /* A child that waits before it becomes the command, with these signals. inside: what its environment
  * is to have, NULL: nothing else. Negative errno. */

@@ -140,6 +140,7 @@ static void report_found(struct trace_hangs *h, const struct gs_hang_found *f)
 		gs_cli_print_message("  and %zu more ranks", f->n_seen - n);
 	report_native(f, stacks, n);
 	trace_output_hang(h->output, f, stacks, n);
+	trace_output_ask_keep(h->output, TRACE_KEEP_HANG, gs_hang_text(f, text));
 	for (size_t i = 0; i < n; i++) {
 		free(stacks[i].python);
 		free(stacks[i].native);

@@ -62,6 +62,21 @@ static int check_events(const struct trace_options *o)
 	return 0;
 }
 
+static int check_keep(const struct trace_options *o)
+{
+	if (!o->keep_last_ns && (o->keep_on || o->keep_bytes))
+		return refuse_trace("--keep-on and --keep-memory need --keep-last TIME");
+	if (!o->keep_last_ns)
+		return 0;
+	if (o->n_outputs != 1 || gs_export_knows(o->outputs[0]))
+		return refuse_trace(
+			"--keep-last needs one -o FILE.gst, to which it writes (gpuscope report converts it)");
+	if (o->max_bytes)
+		return refuse_trace(
+			"--max-size limits a file that grows: use --keep-memory with --keep-last");
+	return 0;
+}
+
 static int check_files(const struct trace_options *o)
 {
 	bool flame = false;
@@ -138,6 +153,8 @@ int trace_check(const struct trace_options *o)
 		r = check_events(o);
 	if (r == 0)
 		r = check_files(o);
+	if (r == 0)
+		r = check_keep(o);
 	if (r == 0 && o->ops.n && o->op_set_given)
 		r = refuse_trace(
 			"--op and --op-set both choose operators: leave out one of the two");

@@ -19,6 +19,7 @@
 
 #define HANG_AFTER_NS 60000000000ull /* checkpoints and first batches take some tens of seconds */
 #define PLAN_NS       2000000000ull
+#define KEEP_BYTES    (64ull << 20)
 
 /* --- what no kind of option converts --- */
 
@@ -142,6 +143,21 @@ static int add_output(void *target, const struct gs_cli_option *option, char *ar
 			       (dot && strcmp(dot, ".gst") == 0)
 		       ? 0
 		       : -EINVAL;
+}
+
+static int add_keep_on(void *target, const struct gs_cli_option *option, char *argument,
+		       struct gs_err *err)
+{
+	static const char *const words[] = {"end", "hang", "finding", "death"};
+	struct trace_options *o = target;
+
+	for (unsigned i = 0; i < GS_ARRAY_LEN(words); i++) {
+		if (strcmp(argument, words[i]) != 0)
+			continue;
+		o->keep_on |= 1u << i;
+		return 0;
+	}
+	return -EINVAL;
 }
 
 static int set_summary(void *target, const struct gs_cli_option *option, char *argument,
@@ -329,6 +345,12 @@ static const struct gs_cli_option option_table[] = {
 		  " or .gst, or - (and one of these but .gst), " GS_CLI_SPANS_TAKES
 		  "; the summary goes to a file by --summary FILE",
 	 .set = add_output},
+	{"keep-last", 0, "TIME", "keep only the last TIME, in memory, until a reason to write",
+	 GS_CLI_TIME, AT(keep_last_ns), .min = 1},
+	{"keep-on", 0, "WHEN[,WHEN]", "write it at these (all): end, hang, finding, death",
+	 GS_CLI_LIST, .words = "end hang finding death", .set = add_keep_on},
+	{"keep-memory", 0, "BYTES", "memory for --keep-last (64M)", GS_CLI_BYTES, AT(keep_bytes),
+	 .min = 1 << 20},
 	{"no-gpu", 0, NULL, "do not sample GPUs", GS_CLI_FLAG, AT(no_gpu)},
 	GS_CLI_NVML(struct trace_options, nvml),
 	{"flame", 0, "WHAT", "flame graphs: wall, time, launches, bytes, memory, samples",
@@ -538,6 +560,11 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	if (o->ops.n || o->op_set_given || o->inside_ops)
 		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
 	r = trace_check(o);
+	if (o->keep_last_ns && !o->keep_on)
+		o->keep_on =
+			TRACE_KEEP_END | TRACE_KEEP_HANG | TRACE_KEEP_FINDING | TRACE_KEEP_DEATH;
+	if (o->keep_last_ns && !o->keep_bytes)
+		o->keep_bytes = KEEP_BYTES;
 	if (r == 0)
 		r = read_probes(o);
 	if (r == 0)

@@ -21,6 +21,14 @@
 #define TRACE_MAX_GLOBS   32
 #define TRACE_MAX_OUTPUTS 4
 
+/* When a trace that is kept in memory is written (--keep-on), ored. */
+enum trace_keep_on {
+	TRACE_KEEP_END = 1,     /* of tracing */
+	TRACE_KEEP_HANG = 2,    /* ranks that do not arrive, or make another call */
+	TRACE_KEEP_FINDING = 4, /* of analysis/explain */
+	TRACE_KEEP_DEATH = 8,   /* a process is killed by a signal that does not ask it to end */
+};
+
 struct trace_globs {
 	const char *glob[TRACE_MAX_GLOBS]; /* borrowed from argv */
 	size_t n;                          /* of glob */
@@ -62,6 +70,9 @@ struct trace_options {  /* Fields as the options of trace_options.c that set the
 	uint64_t gpu_window_ns, gpu_period_ns; /* 0, 0: the usual ones; period 0: always */
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
+	uint64_t keep_last_ns; /* 0: files are written as it comes */
+	uint64_t keep_bytes;   /* of memory for it */
+	unsigned keep_on;      /* enum trace_keep_on, ored; 0 without --keep-last */
 	enum gs_flame_by flame_by;
 	bool flame_by_given;
 	uint64_t hang_after_ns;   /* ranks may wait so long for another; 0: for ever */

@@ -15,6 +15,7 @@
 #include "commands/trace_output/trace_budget.h"
 #include "commands/trace_output/trace_hang.h"
 #include "commands/trace_output/trace_head.h"
+#include "commands/trace_output/trace_keep.h"
 #include "commands/trace_output/trace_layers.h"
 #include "commands/trace_output/trace_output.h"
 #include "commands/trace_output/trace_source.h"
@@ -30,7 +31,6 @@
 #include "pipeline/inside/inside.h"
 #include "pipeline/recording/recording.h"
 #include "commands/trace_output/trace_spans.h"
-#include "sources/host/taskstats.h"
 #include "sources/identity/identity.h"
 #include "sources/uprobe/uprobe.h"
 
@@ -61,9 +61,8 @@ struct trace_output {
 	uint64_t lost_reported[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
 	bool wants_gpu_wait;
 	struct trace_progress progress;
-	struct gs_host_cgroup cgroup; /* of what is traced, as of the start */
-	pid_t cgroup_pid;             /* whose group that is; 0: not known */
 	struct trace_stress stress;
+	struct trace_keep *keep; /* owned; NULL: files are written as it comes */
 };
 
 /* enum gs_output_flag of files of this trace: root traces others, unless it runs the command. */
@@ -171,7 +170,7 @@ static int follow_findings(struct trace_output *o, struct gs_err *err)
 	const struct gs_sink sink = {.push = push_findings, .ctx = o};
 	int r = gs_findings_new(o->view, &o->findings);
 
-	if (r == 0)
+	if (r == 0 && o->options->findings)
 		r = gs_findings_set(o->findings, o->options->findings, err);
 	return r == 0 ? gs_ingest_add_sink(o->feed, "findings", &sink) : r;
 }
@@ -220,7 +219,7 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 		r = trace_spans_open(options, o->feed, o->view, &o->spans, err);
 	if (r == 0)
 		r = gs_ingest_add_sink(o->feed, "summary", gs_aggregate_sink(o->view));
-	if (r == 0 && options->findings)
+	if (r == 0 && (options->findings || options->keep_on & TRACE_KEEP_FINDING))
 		r = follow_findings(o, err);
 	if (r == 0)
 		r = gs_correlate_new(gs_ingest_outlet(o->feed), &o->span);
@@ -228,7 +227,12 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 		gs_ingest_set_stage(o->feed, gs_correlate_sink(o->span));
 	if (r == 0)
 		r = choose_kernels(o);
-	for (size_t i = 0; r == 0 && i < options->n_outputs; i++) {
+	if (r == 0)
+		r = trace_keep_new(options, output_flags_of(options) & GS_OUTPUT_PRIVATE, &o->keep,
+				   err);
+	if (r == 0 && o->keep)
+		r = gs_ingest_add_sink(o->feed, "--keep-last", trace_keep_sink(o->keep));
+	for (size_t i = 0; r == 0 && !o->keep && i < options->n_outputs; i++) {
 		if (!gs_cli_spans_knows(options->outputs[i]))
 			r = open_file(o, options->outputs[i], err);
 		if (r == 0 && gs_export_shows_streams(options->outputs[i]))
@@ -240,35 +244,6 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 			r = gs_ingest_add_sink(o->feed, "to the head", trace_head_sink(o->head));
 	}
 	return r;
-}
-
-/* A command begins in gpuscope's own group. */
-static void read_cgroup(struct trace_output *o)
-{
-	const struct trace_options *options = o->options;
-
-	o->cgroup_pid = options->command ? getpid() : options->n_pids ? options->pids[0] : 0;
-	if (o->cgroup_pid && !gs_host_cgroup_read("/sys/fs/cgroup", "/proc",
-						  (uint32_t)o->cgroup_pid, NULL, &o->cgroup))
-		o->cgroup_pid = 0;
-}
-
-/* The process of -p may be gone: then nothing is known. */
-static void add_quota(const struct trace_output *o, struct gs_summary *summary)
-{
-	const struct gs_host_cgroup *from = &o->cgroup;
-	struct gs_host_cgroup now;
-
-	if (!o->cgroup_pid ||
-	    !gs_host_cgroup_read("/sys/fs/cgroup", "/proc", (uint32_t)o->cgroup_pid, NULL, &now))
-		return;
-	if (from->periods < 0 || now.periods < from->periods || from->throttled_periods < 0 ||
-	    now.throttled_periods < from->throttled_periods || from->throttled_ns < 0 ||
-	    now.throttled_ns < from->throttled_ns)
-		return;
-	summary->quota_periods = (uint64_t)(now.periods - from->periods);
-	summary->throttled_periods = (uint64_t)(now.throttled_periods - from->throttled_periods);
-	summary->throttled_ns = (uint64_t)(now.throttled_ns - from->throttled_ns);
 }
 
 int trace_output_new(const struct trace_options *options, const char *attach_mode,
@@ -289,7 +264,7 @@ int trace_output_new(const struct trace_options *options, const char *attach_mod
 	else
 		*ret_output = o;
 	if (r == 0)
-		read_cgroup(o);
+		trace_stress_begin(&o->stress, options);
 	return r;
 }
 
@@ -470,6 +445,8 @@ static void on_account(void *ctx, const struct gs_account_reading *reading)
 
 	trace_hang_account(o->hang, reading);
 	trace_stress_note(&o->stress, reading->pid, reading->ended);
+	if (reading->ended)
+		trace_keep_ask_killed(o->keep, reading->pid, reading->end_signal);
 	gs_inside_account(o->inside, &now);
 	gs_ingest_account(o->feed, &now);
 }
@@ -533,9 +510,11 @@ static void show_findings(struct trace_output *o)
 {
 	const struct trace_options *options = o->options;
 
-	if (o->findings)
+	if (o->findings && options->findings)
 		gs_findings_show(o->findings, options->command ? stderr : stdout,
 				 options->findings->format);
+	else if (o->findings)
+		gs_findings_report(o->findings, trace_keep_ask_finding, o->keep);
 }
 
 /* To the head alone: files have the calls themselves. What its spool has no room for is missed for a second. */
@@ -554,9 +533,11 @@ static void send_sums(struct trace_output *o, bool is_last)
 bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool harvest)
 {
 	struct gs_uprobe_handler h = handler_of(o);
+	uint64_t now_ns;
 	bool is_busy;
 
 	pthread_mutex_lock(&o->lock);
+	now_ns = gs_clock_boot_ns();
 	gs_uprobe_poll(probe, &h);
 	is_busy = gs_inside_poll(o->inside, harvest);
 	if (harvest) {
@@ -570,6 +551,7 @@ bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		send_sums(o, false);
 		note_progress(o, probe);
 		show_findings(o);
+		trace_keep_tick(o->keep, now_ns);
 	}
 	pthread_mutex_unlock(&o->lock);
 	return is_busy;
@@ -649,6 +631,23 @@ void trace_output_hang(struct trace_output *o, const struct gs_hang_found *found
 	pthread_mutex_unlock(&o->lock);
 }
 
+void trace_output_ask_keep(struct trace_output *o, enum trace_keep_on on, const char *why)
+{
+	pthread_mutex_lock(&o->lock);
+	trace_keep_ask(o->keep, on, why);
+	pthread_mutex_unlock(&o->lock);
+}
+
+struct trace_keep_copy *trace_output_take_keep(struct trace_output *o)
+{
+	struct trace_keep_copy *copy;
+
+	pthread_mutex_lock(&o->lock);
+	copy = trace_keep_take(o->keep);
+	pthread_mutex_unlock(&o->lock);
+	return copy;
+}
+
 void trace_output_want_gpu_wait(struct trace_output *o)
 {
 	o->wants_gpu_wait = true;
@@ -714,6 +713,9 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 			"writing %s stopped: %s; the part written before is complete, and the summary counts all calls",
 			name, strerror(-first));
 	report_pending(o);
+	r = trace_keep_end(o->keep);
+	if (first == 0)
+		first = r;
 	for (size_t i = 0; i < o->n_files; i++) {
 		r = close_file(&o->files[i], o->options->quiet);
 		if (first == 0)
@@ -743,7 +745,7 @@ int trace_output_summary(struct trace_output *o)
 	}
 	if (o->source && trace_source_fill(o->source, summary) < 0)
 		gs_cli_print_message("no memory for the text of Python lines");
-	add_quota(o, summary);
+	trace_stress_put_quota(&o->stress, summary);
 	gs_verdict_trace(summary);
 	style.layers = options->layers;
 	gs_cli_summary_page(fallback, options->summary_path, options->color_auto, options->width,
@@ -796,6 +798,7 @@ void trace_output_free(struct trace_output **ref)
 	gs_findings_free(&o->findings);
 	gs_aggregate_free(&o->view);
 	trace_hang_free(&o->hang);
+	trace_keep_free(&o->keep);
 	trace_source_free(&o->source);
 	gs_identity_free(&o->place);
 	pthread_mutex_destroy(&o->lock);

@@ -75,6 +75,11 @@ struct trace_hang_stacks; /* trace_hang.h */
 void trace_output_hang(struct trace_output *output, const struct gs_hang_found *found,
 		       const struct trace_hang_stacks *stacks, size_t n_stacks);
 
+/* --keep-last: as trace_keep_ask() and trace_keep_take(). Any thread. */
+struct trace_keep_copy; /* trace_keep.h */
+void trace_output_ask_keep(struct trace_output *output, enum trace_keep_on on, const char *why);
+struct trace_keep_copy *trace_output_take_keep(struct trace_output *output);
+
 struct trace_progress {                 /* as of the last harvest */
 	uint64_t calls[GS_LAYER_COUNT]; /* by enum gs_layer */
 	uint64_t lost;                  /* calls that are missing from the trace */

@@ -28,6 +28,9 @@
 #include "model/trace/record_stack.h"
 #include "pipeline/recording/keep_int.h"
 
+/* A file may end a little before the newest record. */
+#define SLACK_NS 1000000000ull
+
 /* --- what records are --- */
 
 bool keep_time_of(const struct gs_record *r, uint64_t *ret_ns)
@@ -215,7 +218,9 @@ static void drop_first(struct gs_keep *k)
 
 static void drop_old(struct gs_keep *k)
 {
-	while (k->n_chunks && k->chunks[0]->last_ns + k->options.keep_ns < k->newest_ns)
+	uint64_t keep_ns = k->options.keep_ns + SLACK_NS;
+
+	while (k->n_chunks && k->chunks[0]->last_ns + keep_ns < k->newest_ns)
 		drop_first(k);
 	while (k->n_chunks && gs_keep_bytes(k) > k->options.max_bytes) {
 		k->whole_from_ns = k->chunks[0]->last_ns + 1;

@@ -21,7 +21,7 @@ struct keep_writing {
 	struct gs_recording *file; /* owned */
 	struct gs_buf out;         /* records that are still to be pushed */
 	struct gs_keep_file *what;
-	uint64_t from_ns;
+	uint64_t from_ns, to_ns;
 	uint64_t clock_ns;       /* the newest time of a record so far */
 	bool is_cut;             /* the stream began before from_ns */
 	bool has_reported;       /* the LOSS record is written */
@@ -156,13 +156,16 @@ static bool passes_filter(struct keep_writing *w, const struct gs_record *r,
 	uint64_t time_ns;
 
 	if (keep_time_of(r, &time_ns)) {
+		bool passes = time_ns >= w->from_ns && time_ns <= w->to_ns;
+
 		if (r->kind == GS_REC_HOST_SAMPLE)
-			w->sample_passes = time_ns >= w->from_ns;
-		return time_ns >= w->from_ns;
+			w->sample_passes = passes;
+		return passes;
 	}
 	switch (r->kind) {
 	case GS_REC_VALUES:
-		return next && keep_time_of(next, &time_ns) ? time_ns >= w->from_ns : false;
+		return next && keep_time_of(next, &time_ns) && time_ns >= w->from_ns &&
+		       time_ns <= w->to_ns;
 	case GS_REC_GPU_INFO:
 	case GS_REC_GPU_SAMPLE:
 	case GS_REC_GPU_PROCESS:
@@ -183,7 +186,7 @@ static bool passes_filter(struct keep_writing *w, const struct gs_record *r,
 
 static int put_one(struct keep_writing *w, const struct gs_record *r, const struct gs_record *next)
 {
-	uint64_t time_ns;
+	uint64_t time_ns = 0;
 	bool passes;
 
 	if (keep_is_definition(r))
@@ -195,7 +198,7 @@ static int put_one(struct keep_writing *w, const struct gs_record *r, const stru
 		return put_account(w, r, passes);
 	if (r->kind == GS_REC_CALL) {
 		w->what->n_calls += passes;
-		w->what->n_before += !passes;
+		w->what->n_before += time_ns < w->from_ns;
 	}
 	if (!passes)
 		return 0;
@@ -340,6 +343,7 @@ int gs_keep_write(struct gs_keep *k, const char *path, uint64_t end_ns, const ch
 
 	if (!k->session.head.bytes)
 		return gs_err_set(err, -ENODATA, "%s: nothing was recorded yet", path);
+	w.to_ns = k->end.head.bytes ? UINT64_MAX : end_ns;
 	if (k->end.head.bytes)
 		end_ns = k->end.end_ns;
 	w.from_ns = end_ns > kept_ns ? end_ns - kept_ns : 0;

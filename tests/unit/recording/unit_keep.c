@@ -140,6 +140,12 @@ static void exact_time(void **state)
 	assert_int_equal(file.n_calls + file.n_before, 61000);
 	gs_buf_fini(&out);
 
+	/* What came after its end is not in it, either. */
+	out = written(k, BEGIN + 60 * SECOND, &file);
+	assert_int_equal(file.n_calls, 5001);
+	assert_int_equal(file.n_before, 60000 - 5001);
+	gs_buf_fini(&out);
+
 	/* With nothing in it, too. */
 	out = written(k, BEGIN + 90 * SECOND, &file);
 	assert_int_equal(file.n_calls, 0);
