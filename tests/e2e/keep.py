@@ -9,65 +9,10 @@ import re
 import signal
 import stat
 import subprocess
-import sys
 
 import harness
-from harness import case, main, read_text, wait_until
-from head_help import unpack
-
-sys.path.insert(0, os.path.join(harness.HERE, '..'))
-import gst  # noqa: E402
-
-gst.unpack = lambda payload, raw_bytes: unpack(1, raw_bytes, payload)
-
-# Calls until there is a file of that name; of each, when it began and ended (boot clock) goes into another one.
-PROGRAM = """
-import ctypes, os, sys, time
-stop, log = sys.argv[1:3]
-rt = ctypes.CDLL(sys.argv[3])
-p = ctypes.c_void_p()
-rt.cudaMalloc.restype = ctypes.c_int
-def now():
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-with open(log, 'w', buffering=1) as f:
-    while not os.path.exists(stop):
-        a = now()
-        rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(4096))
-        f.write(f'{a} {now()}\\n')
-        time.sleep(0.002)
-"""
-
-
-class Caller:
-    """PROGRAM, as a command or a process."""
-
-    n = 0
-
-    def __init__(self, t):
-        Caller.n += 1
-        self.stop, self.log = t.path(f'stop{Caller.n}'), t.path(f'log{Caller.n}')
-        self.command = [sys.executable, '-c', PROGRAM, self.stop, self.log, os.path.join(harness.fake, 'libcudart.so.13')]
-
-    def calls(self):
-        """Whole lines: [(begin, end)]."""
-        text = read_text(self.log) if os.path.exists(self.log) else ''
-        return [tuple(map(int, line.split())) for line in text[: text.rfind('\n') + 1].splitlines()]
-
-    def wait(self, seconds):
-        """Until so many seconds of calls from now on are there."""
-        wait_until(lambda: len(self.calls()) > 0, 30, 'a call')
-        last = self.calls()[-1][1]
-        wait_until(lambda: self.calls()[-1][1] > last + seconds * 1e9, 60, 'calls')
-
-    def end(self):
-        open(self.stop, 'w').close()
-
-
-def records(path):
-    with open(path, 'rb') as f:
-        reader = gst.Reader(f.read())
-    return [r for _, found in reader.frames() for r in found]
-
+from harness import case, main, wait_until
+from keep_help import Caller, records
 
 def written(live, n, pattern):
     """The nth of these lines on standard error, when it is there: [file, calls, calls before, why]."""
@@ -144,7 +89,7 @@ def by_signal(t):
 
 @case('a hang: written while it lasts, with the hang in it', timeout=60)
 def at_hang(t):
-    live = t.start_trace('--keep-last', '30s', '--keep-on', 'hang', '-o', 'run.gst', '--hang-after', '1s', command=[f'{harness.fake}/stuck', 'sleep', '60000'])
+    live = t.start_trace('--keep-last', '30s', '--keep-on', 'hang', '-o', 'run.gst', '--hang-after', '3s', command=[f'{harness.fake}/stuck', 'sleep', '60000'])
     path, _, _, why = written(live, 1, 'rank 2 ')
     t.equal('the run goes on', live.proc.poll(), None)
     t.match('why', r'rank 2 \(process \d+\) has not arrived at collective 22', why)

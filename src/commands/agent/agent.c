@@ -57,6 +57,7 @@ struct agent {
 	struct agent_jobs *jobs;
 	struct agent_devices *devices;
 	struct agent_gpu *process_gpu;
+	struct agent_recorder *recorder;
 	struct gs_push_set *push;
 	struct agent_shrink shrink;
 	struct agent_page *page;
@@ -444,6 +445,7 @@ static void put_status(struct agent *a, struct gs_buf *out)
 		agent_devices_status(s->devices, out);
 	pthread_mutex_unlock(&a->state.lock);
 	agent_gpu_status(a->process_gpu, out);
+	agent_recorder_status(a->recorder, out);
 }
 
 static void run_command(void *ctx, const char *command, struct gs_buf *answer)
@@ -463,7 +465,14 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 		resume_driver(a);
 		(void)gs_buf_puts(answer, "ok: the driver is reattached\n");
 	} else if (strncmp(command, "trace-gpu ", 10) == 0) {
-		agent_control_take_trace(&a->state, command + 10, answer);
+		uint64_t time_ns;
+		char what[80], text[400];
+
+		if (agent_gpu_parse_words(command + 10, what, &time_ns, text, sizeof(text)) == 0)
+			(void)agent_control_trace_gpu(&a->state, what, time_ns, text, sizeof(text));
+		(void)gs_buf_printf(answer, "%s\n", text);
+	} else if (strncmp(command, "save-trace", 10) == 0) {
+		agent_recorder_take_words(a->recorder, command + 10, answer);
 	} else if (strncmp(command, "findings ", 9) == 0) {
 		agent_findings_take_words(a->state.findings, command + 9, answer);
 	} else if (strcmp(command, "reload") == 0) {
@@ -475,7 +484,7 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 	} else {
 		(void)gs_buf_puts(
 			answer,
-			"error: no such command; the commands are release-gpus, resume-gpus, trace-gpu, status, reload\n");
+			"error: no such command; the commands are release-gpus, resume-gpus, trace-gpu, save-trace, status, reload\n");
 	}
 }
 
@@ -504,6 +513,7 @@ static int sample_groups(struct agent *a)
 		agent_head_take(a->head, a->state.latest, a->jobs);
 	agent_page_take(a->page, a->state.latest);
 	agent_findings_take(a->state.findings, a->state.latest);
+	agent_recorder_follow(a->recorder, a->state.findings);
 	return 0;
 }
 
@@ -577,17 +587,6 @@ static int start_control(struct agent *a, struct gs_err *err)
 	return r;
 }
 
-static bool sends_by_http_client(const struct agent_conf *c)
-{
-	bool alerts =
-		c->alerts.enabled && (c->alerts.webhook.url[0] ||
-				      (c->alerts.email[0].enabled && c->alerts.email[0].server[0]));
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(c->push); i++)
-		alerts |= c->push[i].url[0] != 0;
-	return alerts;
-}
-
 static struct gs_gpu_snapshot *copy_gpus(void *ctx)
 {
 	struct gs_gpu_snapshot *copy = NULL;
@@ -620,7 +619,7 @@ static int start_agent(struct agent *a, struct gs_err *err)
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
 	/* It gets ready beside what follows. */
-	if (sends_by_http_client(&a->state.conf))
+	if (agent_push_sends(&a->state.conf))
 		gs_http_client_begin();
 	a->state.process_gpu = a->process_gpu = agent_gpu_new(copy_gpus, &a->state);
 	a->page = agent_page_new(&a->state);
@@ -630,6 +629,9 @@ static int start_agent(struct agent *a, struct gs_err *err)
 	r = a->state.conf.findings.enabled
 		    ? agent_findings_start(a->state.conf.findings.settings, &a->state.findings, err)
 		    : 0;
+	if (r == 0)
+		r = agent_recorder_start(&a->state.conf.recorder, &a->recorder, err);
+	a->state.recorder = a->recorder;
 	if (r == 0)
 		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
@@ -694,6 +696,7 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	gs_push_set_close(&a.push);
 	agent_devices_stop(&a.devices);
 	agent_gpu_free(&a.process_gpu);
+	agent_recorder_stop(&a.recorder);
 	agent_findings_stop(&a.state.findings);
 	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
 	/* After the push, whose last text still says how the head is. */

@@ -8,6 +8,7 @@
 #include "analysis/alert/conf.h"
 #include "commands/agent/agent_devices.h"
 #include "commands/agent/agent_hpc.h"
+#include "commands/agent_recorder/agent_recorder.h"
 #include "core/base/conf.h"
 #include "output/metrics_push/set.h"
 
@@ -75,6 +76,7 @@ struct agent_conf { /* Fields as the keys of agent_conf.c, texts "" where not gi
 		char settings[512]; /* KEY=VALUE of detectors, with commas */
 	} findings;
 	struct agent_devices_conf devices;
+	struct agent_recorder_conf recorder;
 	struct {
 		char path[108]; /* "" none */
 		char group[64];

@@ -16,15 +16,12 @@
 #include "commands/agent/agent_control.h"
 #include "commands/agent_gpu/agent_gpu.h"
 #include "core/base/clock.h"
-#include "core/base/fmt.h"
 #include "core/base/local.h"
-#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "commands/common/ask.h"
 #include "commands/common/cli.h"
 
 #define REQUEST_MAX 128
-#define USUAL_NS    60000000000ull
 #define CLIENT_MS   200 /* for a client to send its line: it holds up the readings */
 
 int agent_control_open(const struct agent_conf *conf, struct gs_err *err)
@@ -98,45 +95,14 @@ void agent_control_serve(int listen_fd, void *ctx,
 int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_t time_ns,
 			    char *answer, size_t bytes)
 {
-	char text[GS_FMT_BYTES];
-	struct gs_err err = {{0}};
-	uint64_t max_ns, linger_ns;
-	int r;
+	struct agent_gpu_limits limits;
 
 	pthread_mutex_lock(&state->lock);
-	linger_ns = state->conf.processes.gpu_use_linger_ns;
-	max_ns = state->conf.processes.gpu_use_max_ns;
-	agent_gpu_set_inside(state->process_gpu, state->conf.processes.gpu_use_inside);
+	limits = (struct agent_gpu_limits){state->conf.processes.gpu_use_max_ns,
+					   state->conf.processes.gpu_use_linger_ns,
+					   state->conf.processes.gpu_use_inside};
 	pthread_mutex_unlock(&state->lock);
-	if (time_ns == AGENT_TRACE_GPU_USUAL)
-		time_ns = max_ns && max_ns < USUAL_NS ? max_ns : USUAL_NS;
-	if (time_ns > max_ns) {
-		snprintf(answer, bytes, "error: at most %s: processes.gpu_use_max",
-			 gs_fmt_ns(text, max_ns));
-		return -EPERM;
-	}
-	r = agent_gpu_request(state->process_gpu, what, time_ns, linger_ns, &err);
-	if (r < 0)
-		snprintf(answer, bytes, "error: %s", gs_err_text(&err, r));
-	else if (time_ns)
-		snprintf(answer, bytes, "ok: GPU use of %s is traced for %s", what,
-			 gs_fmt_ns(text, time_ns));
-	else
-		snprintf(answer, bytes, "ok: GPU use of %s is no longer traced", what);
-	return r;
-}
-
-void agent_control_take_trace(struct agent_state *state, const char *words, struct gs_buf *answer)
-{
-	char what[80] = "", time[32] = "", text[400];
-	uint64_t time_ns = AGENT_TRACE_GPU_USUAL;
-	int n = sscanf(words, "%79s %31s", what, time);
-
-	if (n < 1 || (n == 2 && gs_parse_ns(time, 1, &time_ns) < 0))
-		snprintf(text, sizeof(text), "error: trace-gpu takes a process or job, and a time");
-	else
-		(void)agent_control_trace_gpu(state, what, time_ns, text, sizeof(text));
-	(void)gs_buf_printf(answer, "%s\n", text);
+	return agent_gpu_ask(state->process_gpu, &limits, what, time_ns, answer, bytes);
 }
 
 /* --- the command of the client --- */
@@ -161,6 +127,8 @@ static const struct gs_cli_subcommand *ctl_subcommand_at(size_t i)
 		{"release-gpus", "", "release the driver, to reset or partition a GPU"},
 		{"resume-gpus", "", "reattach to the driver"},
 		{"trace-gpu", "PID|job:ID", "trace a process's or job's GPU calls, for metrics"},
+		{"save-trace", "[job:ID]",
+		 "write the last seconds of recorded jobs (recorder.jobs)"},
 		{"status", "", "print the agent's state"},
 		{"reload", "", "read the configuration again"},
 	};
@@ -171,9 +139,10 @@ static const struct gs_cli_subcommand *ctl_subcommand_at(size_t i)
 static int set_command(void *target, char **words, struct gs_err *err)
 {
 	struct ctl_options *o = target;
-	char names[80];
+	char names[120];
 
-	if (o->command && strcmp(o->command, "trace-gpu") == 0 && !o->what) {
+	if (o->command && !o->what &&
+	    (strcmp(o->command, "trace-gpu") == 0 || strcmp(o->command, "save-trace") == 0)) {
 		o->what = words[0];
 		return 0;
 	}
@@ -190,15 +159,17 @@ static int set_command(void *target, char **words, struct gs_err *err)
 static int check_ctl(void *target, struct gs_err *err)
 {
 	const struct ctl_options *o = target;
-	char names[80];
+	char names[120];
 
 	if (!o->command)
 		return gs_err_set(err, -EINVAL, "give a command: %s",
 				  gs_cli_list_subcommands(&gs_cli_agent_ctl, names, sizeof(names)));
+	if (strcmp(o->command, "trace-gpu") != 0 && o->time_ns != AGENT_GPU_USUAL)
+		return gs_err_set(err, -EINVAL, "--for belongs to trace-gpu");
 	if (strcmp(o->command, "trace-gpu") != 0)
-		return o->time_ns == AGENT_TRACE_GPU_USUAL
+		return !o->what || (strlen(o->what) < 100 && !strchr(o->what, '\n'))
 			       ? 0
-			       : gs_err_set(err, -EINVAL, "--for belongs to trace-gpu");
+			       : gs_err_set(err, -EINVAL, "%.40s is no job:ID", o->what);
 	if (!o->what)
 		return gs_err_set(err, -EINVAL, "trace-gpu needs a process id, or job:ID");
 	if (strlen(o->what) > 70 || strpbrk(o->what, " \n"))
@@ -227,7 +198,7 @@ const struct gs_cli_command gs_cli_agent_ctl = {
 
 int agent_control_command(int argc, char **argv)
 {
-	struct ctl_options o = {.path = AGENT_CONTROL_PATH, .time_ns = AGENT_TRACE_GPU_USUAL};
+	struct ctl_options o = {.path = AGENT_CONTROL_PATH, .time_ns = AGENT_GPU_USUAL};
 	char line[REQUEST_MAX];
 	struct gs_buf answer = GS_BUF_INIT(1 << 20);
 	struct gs_err err = {{0}};
@@ -237,7 +208,7 @@ int agent_control_command(int argc, char **argv)
 	if (!gs_cli_parse(&gs_cli_agent_ctl, argc, argv, &o, &r))
 		return r;
 	snprintf(line, sizeof(line), "%s", o.command);
-	if (o.what && o.time_ns == AGENT_TRACE_GPU_USUAL)
+	if (o.what && o.time_ns == AGENT_GPU_USUAL)
 		snprintf(line, sizeof(line), "%s %s", o.command, o.what);
 	else if (o.what)
 		snprintf(line, sizeof(line), "%s %s %llums", o.command, o.what,

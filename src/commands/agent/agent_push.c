@@ -9,6 +9,7 @@
 #include "commands/agent/agent_routes.h"
 #include "commands/agent/agent_state.h"
 #include "commands/common/cli.h"
+#include "core/base/mem.h"
 
 static int render_metrics(void *ctx, enum gs_push_protocol protocol, unsigned part,
 			  struct gs_metrics *out)
@@ -51,4 +52,15 @@ bool agent_push_same(const struct agent_conf *a, const struct agent_conf *b)
 {
 	return gs_push_conf_same(a->push, b->push) &&
 	       strcmp(a->metrics.hostname, b->metrics.hostname) == 0;
+}
+
+bool agent_push_sends(const struct agent_conf *c)
+{
+	bool alerts =
+		c->alerts.enabled && (c->alerts.webhook.url[0] ||
+				      (c->alerts.email[0].enabled && c->alerts.email[0].server[0]));
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(c->push); i++)
+		alerts |= c->push[i].url[0] != 0;
+	return alerts;
 }

@@ -293,6 +293,7 @@ void agent_put_metrics(struct agent_state *s, struct gs_metrics *p, unsigned mor
 		agent_jobs_render(s->jobs, p, s->latest, s->conf.jobs.names);
 	agent_gpu_metrics(p, s->process_gpu);
 	agent_findings_metrics(s->findings, p);
+	agent_recorder_metrics(s->recorder, p);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
@@ -379,7 +380,7 @@ static void serve_process_gpu(void *ctx, const struct gs_http_request *request,
 static void trace_process_gpu(void *ctx, const struct gs_http_request *request,
 			      struct gs_http_reply *reply)
 {
-	uint64_t time_ns = AGENT_TRACE_GPU_USUAL;
+	uint64_t time_ns = AGENT_GPU_USUAL;
 	char text[400];
 	int r;
 
@@ -414,6 +415,20 @@ static void serve_findings(void *ctx, const struct gs_http_request *request,
 	agent_findings_put_document(s->findings, &reply->body);
 }
 
+static void serve_recorder(void *ctx, const struct gs_http_request *request,
+			   struct gs_http_reply *reply)
+{
+	reply->type = "application/json; charset=utf-8";
+	agent_recorder_document(((struct agent_state *)ctx)->recorder, &reply->body);
+}
+
+/* POST */
+static void save_recorder(void *ctx, const struct gs_http_request *request,
+			  struct gs_http_reply *reply)
+{
+	agent_recorder_serve_save(((struct agent_state *)ctx)->recorder, request, reply);
+}
+
 const struct gs_http_route agent_routes[] = {
 	{.path = "/metrics", .methods = GS_HTTP_GET, .harmless = true, .serve = serve_metrics},
 	{.path = "/healthz",
@@ -427,6 +442,11 @@ const struct gs_http_route agent_routes[] = {
 	 .methods = GS_HTTP_POST | GS_HTTP_DELETE,
 	 .control = true,
 	 .serve = trace_process_gpu},
+	{.path = "/api/v1/recorder", .methods = GS_HTTP_GET, .serve = serve_recorder},
+	{.path = "/api/v1/recorder/{}",
+	 .methods = GS_HTTP_POST,
+	 .control = true,
+	 .serve = save_recorder},
 	{.path = "/readyz", .methods = GS_HTTP_GET, .open = true, .serve = serve_ready},
 };
 const size_t agent_n_routes = GS_ARRAY_LEN(agent_routes);

@@ -22,6 +22,7 @@ struct agent_findings;
 struct agent_gpu;
 struct agent_head;
 struct agent_jobs;
+struct agent_recorder;
 
 #define AGENT_XIDS_MAX 1024 /* pairs of GPU and code */
 
@@ -46,6 +47,7 @@ struct agent_state {
 	struct agent_jobs *jobs;         /* lent; NULL: not read. Changed under the lock */
 	struct agent_gpu *process_gpu;   /* lent; what requests trace */
 	struct agent_findings *findings; /* lent; NULL: they are off */
+	struct agent_recorder *recorder; /* lent; NULL: no jobs are recorded */
 	struct agent_head *head;         /* lent; NULL: delivers to none */
 	struct gs_http *http;            /* lent */
 	/* What readings cost, by call, by part. */

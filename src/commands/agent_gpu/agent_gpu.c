@@ -23,6 +23,7 @@
 #define REQUESTS_MAX 64
 #define POLL_NS      100000000ull
 #define TICK_NS      500000000ull
+#define USUAL_NS     60000000000ull
 #define JOBS_NS      2000000000ull /* between two looks at which processes a job has */
 
 struct request {
@@ -468,6 +469,45 @@ void agent_gpu_set_inside(struct agent_gpu *g, bool reads)
 	pthread_mutex_lock(&g->lock);
 	g->reads_inside = reads;
 	pthread_mutex_unlock(&g->lock);
+}
+
+int agent_gpu_ask(struct agent_gpu *g, const struct agent_gpu_limits *limits, const char *what,
+		  uint64_t time_ns, char *answer, size_t bytes)
+{
+	char text[GS_FMT_BYTES];
+	struct gs_err err = {{0}};
+	int r;
+
+	agent_gpu_set_inside(g, limits->reads_inside);
+	if (time_ns == AGENT_GPU_USUAL)
+		time_ns = limits->max_ns && limits->max_ns < USUAL_NS ? limits->max_ns : USUAL_NS;
+	if (time_ns > limits->max_ns) {
+		snprintf(answer, bytes, "error: at most %s: processes.gpu_use_max",
+			 gs_fmt_ns(text, limits->max_ns));
+		return -EPERM;
+	}
+	r = agent_gpu_request(g, what, time_ns, limits->linger_ns, &err);
+	if (r < 0)
+		snprintf(answer, bytes, "error: %s", gs_err_text(&err, r));
+	else if (time_ns)
+		snprintf(answer, bytes, "ok: GPU use of %s is traced for %s", what,
+			 gs_fmt_ns(text, time_ns));
+	else
+		snprintf(answer, bytes, "ok: GPU use of %s is no longer traced", what);
+	return r;
+}
+
+int agent_gpu_parse_words(const char *words, char ret_what[80], uint64_t *ret_time_ns, char *answer,
+			  size_t bytes)
+{
+	char time[32] = "";
+	int n = sscanf(words, "%79s %31s", ret_what, time);
+
+	*ret_time_ns = AGENT_GPU_USUAL;
+	if (n >= 1 && (n == 1 || gs_parse_ns(time, 1, ret_time_ns) == 0))
+		return 0;
+	snprintf(answer, bytes, "error: trace-gpu takes a process or job, and a time");
+	return -EINVAL;
 }
 
 /* --- what was found --- */

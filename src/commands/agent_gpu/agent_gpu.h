@@ -29,6 +29,22 @@ void agent_gpu_set_inside(struct agent_gpu *gpu, bool reads);
 int agent_gpu_request(struct agent_gpu *gpu, const char *what, uint64_t time_ns, uint64_t linger_ns,
 		      struct gs_err *err);
 
+struct agent_gpu_limits {
+	uint64_t max_ns, linger_ns; /* of a request; as linger_ns of agent_gpu_request() */
+	bool reads_inside;
+};
+
+#define AGENT_GPU_USUAL UINT64_MAX /* a minute, or the longest time */
+
+/* The same within limits, with an answer of one line, "ok: ..." or "error: ...", without its end. -EPERM: too long. */
+int agent_gpu_ask(struct agent_gpu *gpu, const struct agent_gpu_limits *limits, const char *what,
+		  uint64_t time_ns, char *answer, size_t bytes);
+
+/* "1234" or "1234 60000ms", the words of a request: *ret_time_ns as it stands there or AGENT_GPU_USUAL. -EINVAL with an answer
+ * as above. */
+int agent_gpu_parse_words(const char *words, char ret_what[80], uint64_t *ret_time_ns, char *answer,
+			  size_t bytes);
+
 /* What is traced, how long yet, and what was found: lines for people, and JSON. */
 void agent_gpu_status(struct agent_gpu *gpu, struct gs_buf *out);
 void agent_gpu_document(struct agent_gpu *gpu, struct gs_buf *out);
