@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "analysis/alert/conf.h"
-#include "commands/agent/agent_devices.h"
+#include "commands/agent_devices/agent_devices.h"
 #include "commands/agent/agent_hpc.h"
 #include "commands/agent_recorder/agent_recorder.h"
 #include "core/base/conf.h"

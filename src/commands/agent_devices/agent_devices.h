@@ -1,6 +1,6 @@
 /* NVIDIA's devices stay allowed, for the agent and for jobs: agent_devices.c. */
-#ifndef GS_COMMANDS_AGENT_AGENT_DEVICES_H
-#define GS_COMMANDS_AGENT_AGENT_DEVICES_H
+#ifndef GS_COMMANDS_AGENT_DEVICES_AGENT_DEVICES_H
+#define GS_COMMANDS_AGENT_DEVICES_AGENT_DEVICES_H
 
 #include <stdbool.h>
 #include <stdint.h>

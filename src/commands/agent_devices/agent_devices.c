@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "commands/agent/agent_devices.h"
+#include "commands/agent_devices/agent_devices.h"
 #include "commands/common/cli.h"
 #include "core/base/clock.h"
 #include "sources/device_cgroup/keeper.h"
