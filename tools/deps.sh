@@ -12,7 +12,7 @@ packages=(gcc make meson ninja-build pkg-config binutils clang bpftool libbpf-de
 	libsqlite3-dev libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler libjansson-dev)
 check_packages=(g++ systemtap-sdt-dev python3-yaml protobuf-compiler zstd tmux curl openssl libcurl4
 	libcurl4-openssl-dev libcairo2 prometheus prometheus-alertmanager munge slurmctld slurmd slurm-client
-	libslurm-dev openmpi-bin gfortran libopenmpi-dev mpich libmpich-dev)
+	libslurm-dev mariadb-server-core mariadb-client-core libmariadb-dev openmpi-bin gfortran libopenmpi-dev mpich libmpich-dev)
 wanted=()
 print=
 for word in "$@"; do

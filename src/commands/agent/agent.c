@@ -25,6 +25,7 @@
 #include "commands/agent_findings/agent_findings.h"
 #include "commands/agent/agent_head.h"
 #include "commands/agent/agent_jobs.h"
+#include "commands/agent/agent_mysql.h"
 #include "commands/agent/agent_page.h"
 #include "commands/agent/agent_push.h"
 #include "commands/agent/agent_routes.h"
@@ -43,6 +44,7 @@
 struct agent_options {
 	const char *path; /* NULL: CONF_PATH when it is there */
 	bool print, check, inside_env;
+	const char *schema; /* to print; NULL: not asked for */
 	/* These win over the file; NULL or 0: not given. */
 	const char *listen, *compat, *control, *devices;
 	uint64_t interval_ns;
@@ -509,8 +511,10 @@ static int sample_groups(struct agent *a)
 	report_driver_state(a, s);
 	agent_state_put(&a->state, &s, groups, a->gpu);
 	/* Only this thread changes it. Without basic values it is no moment of its own. */
-	if (groups & GS_GPU_READ_BASIC)
+	if (groups & GS_GPU_READ_BASIC) {
 		agent_head_take(a->head, a->state.latest, a->jobs);
+		agent_mysql_take(&a->state, a->jobs);
+	}
 	agent_page_take(a->page, a->state.latest);
 	agent_findings_take(a->state.findings, a->state.latest);
 	agent_recorder_follow(a->recorder, a->state.findings);
@@ -619,7 +623,7 @@ static int start_agent(struct agent *a, struct gs_err *err)
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
 	/* It gets ready beside what follows. */
-	if (agent_push_sends(&a->state.conf))
+	if (agent_push_needs_http_client(&a->state.conf))
 		gs_http_client_begin();
 	a->state.process_gpu = a->process_gpu = agent_gpu_new(copy_gpus, &a->state);
 	a->page = agent_page_new(&a->state);
@@ -638,6 +642,8 @@ static int start_agent(struct agent *a, struct gs_err *err)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
 	if (r == 0)
 		r = agent_head_start(&a->state.conf, &a->head, err);
+	if (r == 0)
+		r = agent_mysql_start(&a->state, err);
 	if (r == 0)
 		r = agent_alert_open(&a->state.conf, NULL, &alert, err);
 	if (r < 0)
@@ -701,6 +707,7 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
 	/* After the push, whose last text still says how the head is. */
 	agent_head_stop(&a.head);
+	agent_mysql_stop(&a.state);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);
@@ -734,6 +741,8 @@ static const struct gs_cli_option option_table[] = {
 	 AT(interval_ns), .min = 100000000ull, .max = 3600000000000ull},
 	{"inside-env", 0, NULL, "print the environment of jobs traced from inside, and exit",
 	 GS_CLI_FLAG, AT(inside_env)},
+	{"print-schema", 0, "NAME", "print the tables of mysql.schema NAME as SQL, and exit",
+	 GS_CLI_TEXT, AT(schema), .words = "gpuscope eacgm both"},
 	{"control", 0, "PATH", "control socket; override control.path; '': none", GS_CLI_TEXT,
 	 AT(control)},
 	GS_CLI_VERBOSE,
@@ -767,6 +776,8 @@ int gs_cmd_agent(int argc, char **argv)
 		return r;
 	if (o.print)
 		return agent_conf_print_defaults();
+	if (o.schema)
+		return agent_mysql_print_schema(o.schema);
 	if (o.inside_env)
 		return agent_gpu_print_inside(o.control ? o.control : AGENT_CONTROL_PATH);
 	/* A thread's own pool of memory, as glibc makes them, is never used up here; and a large

@@ -637,6 +637,11 @@ static const struct gs_conf_section sections[] = {
 		recorder, agent_recorder_keys),
 	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),
 	GS_PUSH_LOGS_SECTION(offsetof(struct agent_conf, push)),
+	{.name = "mysql",
+	 .comment = "MySQL or MariaDB server to write samples to. Not changed by a reload.",
+	 .offset = offsetof(struct agent_conf, mysql),
+	 .keys = gs_mysql_conf_keys,
+	 .n_keys = GS_MYSQL_CONF_KEYS},
 	SECTION("control", "Control socket.", control, control_keys),
 	SECTION("head", "Head to send samples to. Not changed by a reload.", head, head_keys),
 	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),
@@ -685,6 +690,8 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 			where, "http.tls_client_ca", err,
 			"tls_client_ca without tls_cert and tls_key: there is no TLS");
 	r = gs_push_conf_check(c->push, where, err);
+	if (r == 0)
+		r = gs_mysql_conf_check(&c->mysql, where, err);
 	if (r < 0)
 		return r;
 	if (c->alerts.window_ns)

@@ -11,6 +11,7 @@
 #include "commands/agent_recorder/agent_recorder.h"
 #include "core/base/conf.h"
 #include "output/metrics_push/set.h"
+#include "output/mysql/mysql.h"
 
 enum agent_group {
 	AGENT_BASIC,
@@ -92,6 +93,7 @@ struct agent_conf { /* Fields as the keys of agent_conf.c, texts "" where not gi
 		bool jobs;
 		uint64_t jobs_interval_ns;
 	} head;
+	struct gs_mysql_conf mysql;
 	struct gs_alert_conf alerts;
 	struct agent_hpc_conf hpc_monitor;
 };

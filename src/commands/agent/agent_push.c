@@ -54,7 +54,7 @@ bool agent_push_same(const struct agent_conf *a, const struct agent_conf *b)
 	       strcmp(a->metrics.hostname, b->metrics.hostname) == 0;
 }
 
-bool agent_push_sends(const struct agent_conf *c)
+bool agent_push_needs_http_client(const struct agent_conf *c)
 {
 	bool alerts =
 		c->alerts.enabled && (c->alerts.webhook.url[0] ||

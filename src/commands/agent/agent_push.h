@@ -16,4 +16,7 @@ bool agent_push_sends(const struct agent_conf *conf);
 /* Whether pushing goes on as it is. */
 bool agent_push_same(const struct agent_conf *a, const struct agent_conf *b);
 
+/* Whether anything is configured that is sent by net/http_client: pushes, web hooks, e-mail. */
+bool agent_push_needs_http_client(const struct agent_conf *conf);
+
 #endif

@@ -286,6 +286,7 @@ void agent_put_metrics(struct agent_state *s, struct gs_metrics *p, unsigned mor
 	own_senders(p);
 	agent_alert_metrics(p, s->alert);
 	gs_push_set_metrics(p, s->push, "gpuscope_agent");
+	gs_mysql_put_metrics(p, s->mysql, "gpuscope_agent");
 	gs_metrics_gpu(p, s->latest, s->xids, s->n_xids, &o, &dropped);
 	if (s->devices)
 		agent_devices_metrics(p, s->devices);

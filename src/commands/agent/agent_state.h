@@ -49,6 +49,7 @@ struct agent_state {
 	struct agent_findings *findings; /* lent; NULL: they are off */
 	struct agent_recorder *recorder; /* lent; NULL: no jobs are recorded */
 	struct agent_head *head;         /* lent; NULL: delivers to none */
+	struct gs_mysql *mysql;          /* owned by the main thread; NULL: writes to none */
 	struct gs_http *http;            /* lent */
 	/* What readings cost, by call, by part. */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];

@@ -9,6 +9,7 @@
 #include "commands/main/main.h"
 #include "net/http/http.h"
 #include "net/uplink/uplink.h"
+#include "output/mysql/mysql.h"
 #include "sources/attach_plan/described.h"
 #include "sources/attach_plan/remote.h"
 #include "core/reader/reader.h"
@@ -140,6 +141,8 @@ int gs_cmd_run(int argc, char **argv)
 		return gs_http_apart_main();
 	if (gs_sender_is_called(argc, argv, "fetch"))
 		return gs_http_client_sender_main();
+	if (gs_sender_is_called(argc, argv, "mysql"))
+		return gs_mysql_sender_main();
 	if (gs_sender_is_called(argc, argv, "link"))
 		return gs_uplink_sender_main();
 	static char help_option[] = "--help";
