@@ -11,7 +11,7 @@ packages=(gcc make meson ninja-build pkg-config binutils clang bpftool libbpf-de
 	libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev python3 libnghttp2-dev
 	libsqlite3-dev libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler libjansson-dev)
 check_packages=(g++ systemtap-sdt-dev python3-yaml protobuf-compiler zstd tmux curl openssl libcurl4
-	libcurl4-openssl-dev libcairo2 prometheus prometheus-alertmanager munge slurmctld slurmd slurm-client
+	libcurl4-openssl-dev libcairo2 prometheus prometheus-alertmanager prometheus-node-exporter munge slurmctld slurmd slurm-client
 	libslurm-dev mariadb-server-core mariadb-client-core libmariadb-dev openmpi-bin gfortran libopenmpi-dev mpich libmpich-dev)
 wanted=()
 print=
@@ -87,7 +87,7 @@ if ! is_known bpftool; then
 fi
 # The tests start daemons of their own: their packages shall not leave any running on this machine.
 daemons=()
-for d in prometheus prometheus-alertmanager victoria-metrics munge slurmctld slurmd; do
+for d in prometheus prometheus-alertmanager prometheus-node-exporter victoria-metrics munge slurmctld slurmd; do
 	[[ " ${missing[*]} " == *" $d "* ]] && daemons+=("$d")
 done
 if [ ${#daemons[@]} -gt 0 ] && [ ! -e /usr/sbin/policy-rc.d ]; then

@@ -54,15 +54,25 @@ class MariaDB:
         os.kill(self.pid, signal.SIGKILL)
         wait_until(lambda: not os.path.exists(f'/proc/{self.pid}') or ') Z ' in read_text(f'/proc/{self.pid}/stat'), 20, 'its end')
 
-    def run(self, sql, user='root', database='gpuscope', **more):
-        words = ['mariadb', '--no-defaults', f'--socket={self.path("socket")}', f'--user={user}', '--batch', '--raw', '--skip-column-names', database]
-        return subprocess.run(words, input="SET time_zone = '+00:00';\n" + sql, capture_output=True, text=True, timeout=60, **more)
-
-    def ask(self, sql, **more):
-        """Rows of texts, NULL as None."""
-        done = self.run(sql, **more)
+    def run(self, sql, user='root', *more):
+        words = ['mariadb', '--no-defaults', f'--user={user}', '--batch', '--raw', *more, 'gpuscope']
+        if user == 'root':
+            words.insert(2, f'--socket={self.path("socket")}')
+        else:  # over the network, as who they are
+            words[2:2] = ['--protocol=tcp', '--host=127.0.0.1', f'--port={self.port}']
+        env = self.t.envs({'MYSQL_PWD': '' if user == 'root' else read_text(self.path(f'{user}-password'))})
+        done = subprocess.run(words, input="SET time_zone = '+00:00';\n" + sql, capture_output=True, text=True, timeout=60, env=env)
         assert done.returncode == 0, f'{sql}: {done.stderr}'
         return [tuple(None if x == 'NULL' else x for x in line.split('\t')) for line in done.stdout.splitlines()]
+
+    def ask(self, sql):
+        """Rows of texts, NULL as None."""
+        return self.run(sql, 'root', '--skip-column-names')
+
+    def records(self, sql, user='root'):
+        """The same as {column: text}."""
+        rows = self.run(sql, user)
+        return [dict(zip(rows[0], row)) for row in rows[1:]]
 
     def number(self, sql):
         value = self.ask(sql)[0][0]

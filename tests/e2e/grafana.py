@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Dashboards for Grafana: each of their queries, asked of a real MariaDB and of a real Prometheus that have real data of an
+agent, and the answers compared with where they come from."""
+
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+
+import yaml
+from agent_help import Agent, Prometheus, config_text, free_port
+from grafana_help import FOLDER, Answers, difference, expand_sql, kind_of, load, panels, parse_scrape
+from harness import Skip, case, main, read_text, wait_until
+from mysql_help import STORED, MariaDB
+
+MYSQL = ('eacgm-mysql.json', 'gpuscope-mysql.json')
+PROMETHEUS = ('gpuscope.json', 'gpuscope-node.json')  # gpuscope-clusters.json: deployment.py
+GPUS = 3
+
+
+@case('dashboards are whole: panels, places, data sources', needs=None)
+def whole(t):
+    uids = []
+    for name in sorted(x for x in os.listdir(FOLDER) if x.endswith('.json')):
+        board = load(name)
+        uids.append(board['uid'])
+        ids = [p['id'] for p in board['panels']]
+        t.equal(f'{name}: ids', len(set(ids)), len(ids))
+        places = set()
+        for p in board['panels']:
+            g = p['gridPos']
+            cells = {(x, y) for x in range(g['x'], g['x'] + g['w']) for y in range(g['y'], g['y'] + g['h'])}
+            t.true(f'{name}: {p["title"]} has a place of its own', not places & cells and g['x'] + g['w'] <= 24)
+            places |= cells
+        for p in panels(board):
+            sources = [p['datasource'], *(x['datasource'] for x in p['targets'])]
+            t.true(f'{name}: data source of {p["title"]}', all(s == {'type': kind_of(board), 'uid': '${datasource}'} for s in sources))
+            t.true(f'{name}: {p["title"]} asks', p['targets'] and p['title'])
+    t.equal('one uid each', len(set(uids)), len(uids))
+    board = load('eacgm-mysql.json')
+    t.equal("eACGM's panels", [(p['type'], p['title']) for p in panels(board)],
+            [('gauge', 'Gauge'), ('timeseries', 'CPU usage'), ('timeseries', 'Memory Usage'), ('timeseries', 'Disk IO'),
+             ('timeseries', 'Network traffic'), ('timeseries', 'GPU load'), ('timeseries', 'GPU memory'), ('stat', 'ollama requests and tokens'),
+             ('barchart', 'Traffic with ip addresses'), ('state-timeline', 'CudaEvent')])  # fmt: skip
+    t.equal('uid and pace', (board['uid'], board['refresh'], board['schemaVersion']), ('eds0ik162c8hsd', '10s', 39))
+
+
+@case('what Grafana is provisioned with fits the dashboards', needs=None)
+def provisioning(t):
+    def read(*path):
+        return yaml.safe_load(read_text(os.path.join(FOLDER, 'provisioning', *path)))
+
+    sources = [s for name in ('prometheus.yaml', 'mysql.yaml') for s in read('datasources', name)['datasources']]
+    t.equal('of a type that a dashboard wants', {kind_of(load(x)) for x in (*MYSQL, *PROMETHEUS)}, {s['type'] for s in sources})
+    t.equal('as the agent writes', [sources[1][k] for k in ('type', 'user')] + [sources[1]['jsonData'][k] for k in ('database', 'timezone')],
+            ['mysql', 'grafana', 'gpuscope', '+00:00'])  # fmt: skip
+    t.match('a password out of a file', r'^\$__file\{/', sources[1]['secureJsonData']['password'])
+    t.equal('providers', [p['type'] for p in read('dashboards', 'gpuscope.yaml')['providers']], ['file'])
+
+
+@case('the compose file: its files are there and valid, nothing listens beyond this machine', needs=None)
+def compose(t):
+    folder = os.path.join(FOLDER, '../compose')
+    whole = yaml.safe_load(read_text(os.path.join(folder, 'compose.yaml')))
+    services = whole['services']
+    t.equal('services', sorted(services), ['agent', 'grafana', 'node-exporter', 'prometheus'])
+    shown = set()
+    for name, s in services.items():
+        t.true(f'{name} has a version', re.search(r':v?\d+\.\d+\.\d+$', s['image']), s['image'])
+        t.true(f'{name} publishes nothing and has no rights of its own', 'ports' not in s and 'privileged' not in s and s['cap_drop'] == ['ALL'])
+        for volume in s['volumes']:
+            source, target = volume.split(':')[:2]
+            if source.startswith('.'):
+                t.true(f'{source} is there', os.path.exists(os.path.join(folder, source)))
+                shown |= {os.path.basename(source)} if target.startswith('/etc/grafana/dashboards') else set()
+            elif not source.startswith('/'):
+                t.true(f'volume {source}', source in whole['volumes'])
+    t.equal('dashboards', shown, set(PROMETHEUS))
+    addresses = [*services['prometheus']['command'], *services['node-exporter']['command'], services['grafana']['environment']['GF_SERVER_HTTP_ADDR']]
+    t.equal('on this machine', [x for x in addresses if re.search('address|^[0-9]', x) and '127.0.0.1' not in x], [])
+    t.true('no default password', 'GF_SECURITY_ADMIN_PASSWORD__FILE' in services['grafana']['environment']
+           and not os.path.exists(os.path.join(folder, whole['secrets']['admin-password']['file'])))  # fmt: skip
+    t.tool('agent', '--check-config', '-c', os.path.join(folder, 'agent.yaml'), status=0)
+    if shutil.which('promtool'):
+        for source in ('compose/prometheus.yml', 'prometheus/alerts.yml'):
+            shutil.copy(os.path.join(FOLDER, '..', source), t.path())
+        done = subprocess.run(['promtool', 'check', 'config', t.path('prometheus.yml')], capture_output=True, text=True)
+        t.equal(f'promtool ({done.stdout[-300:]}{done.stderr[-300:]})', done.returncode, 0)
+
+
+# --- SQL ---
+
+
+def recompute(sql, rows, interval_s):
+    """The answer of a time series out of all rows of its table."""
+    select, table = re.match(r'SELECT (.*) FROM (\w+) WHERE', sql).groups()
+    time_column = re.search(r'timeGroupAlias\((\w+)', sql).group(1)
+    columns = re.findall(r'(AVG|MAX|MIN)\((\w+)\) AS `([^`]+)`', select)
+    groups = {}
+    for row in rows[table]:
+        metric = f'{row["node"]} GPU {row["gpu"]}' if 'CONCAT' in select else row['node'] if 'AS metric' in select else None
+        groups.setdefault((int(row[time_column]) // interval_s * interval_s, metric), []).append(row)
+    how = {'AVG': lambda x: sum(x) / len(x), 'MAX': max, 'MIN': min}
+    answer = []
+    for (at, metric), members in sorted(groups.items(), key=lambda kv: (kv[0][0], kv[0][1] or '')):
+        row = {'time': at} if metric is None else {'time': at, 'metric': metric}
+        for function, column, name in columns:
+            known = [float(m[column]) for m in members if m[column] is not None]
+            row[name] = how[function](known) if known else None
+        answer.append(row)
+    return answer
+
+
+def same_rows(got, wanted):
+    """False: not the same, but for the last digits."""
+
+    def same(a, b):
+        if a is None or b is None or isinstance(b, str):
+            return a == b
+        return abs(float(a) - b) <= 1e-6 * max(1, abs(b))
+
+    got = sorted(got, key=lambda r: (float(r['time']), r.get('metric', '')))
+    return len(got) == len(wanted) and all(set(a) == set(b) and all(same(a[k], b[k]) for k in b) for a, b in zip(got, wanted))
+
+
+def read_table(db, table, time_column):
+    more = ', node' if time_column == 'TIME' else ''
+    return db.records(f"SELECT *{more}, UNIX_TIMESTAMP(`{time_column}`) AS `{time_column}_s` FROM {table}")
+
+
+def eacgm_data(db):
+    """As eACGM's own collectors write them (E-17, E-19)."""
+    db.ask("""INSERT INTO ollamanet VALUES (UTC_TIMESTAMP() - INTERVAL 2 SECOND, 1.5, 20), (UTC_TIMESTAMP() - INTERVAL 1 SECOND, 2.5, 40);
+              INSERT INTO ipport VALUES ('10.0.0.1.5000', 7), ('10.0.0.2.6000', 12);
+              INSERT INTO CudaEvent VALUES (1.0, 'cudaMalloc', NULL, NULL), (1.5, 'cudaMalloc', 'cudaMemcpy', NULL), (2.0, NULL, NULL, NULL)""")
+
+
+@case('MySQL: each query of each dashboard, beside the rows and the scrape that they come from', timeout=90, needs=None)
+def mysql(t):
+    db = MariaDB(t)
+    eacgm_data(db)
+    jobs = 'jobs:\n  pods: false\n  probes: false\n  controller: false\n  interval: 500ms\n'
+    subprocess.Popen(['sleep', '1000'], env={'SLURM_JOB_ID': '4242'})
+    a = Agent(t, config_text(more=db.config() + jobs), what=f'gpus={GPUS},util=70,memory=40000')
+    began = time.time()
+    wait_until(lambda: a.metrics().get(STORED, 0) >= 5 and db.number("SELECT COUNT(DISTINCT time) FROM job_sample WHERE job LIKE '4242%'") >= 2, 60, 'samples')
+    scrape, counters = parse_scrape(a.get()[2].decode())
+    a.stop()
+    rows = {name: read_table(db, name, at) for name, at in (('node_sample', 'time'), ('gpu_sample', 'time'), ('job_sample', 'time'),
+            ('gpu_process_sample', 'time'), ('gauge', 'TIME'), ('memory', 'TIME'), ('gpumem', 'TIME'), ('diskio', 'TIME'), ('netio', 'TIME'))}  # fmt: skip
+    for name, table in rows.items():
+        for row in table:
+            key = 'TIME' if 'TIME' in row else 'time'
+            row[key] = float(row.pop(key + '_s'))
+    # The rows have what the agent served: values that stay, as the stand-in of the driver has them.
+    served = {(n, labels['gpu'], *sorted(v for k, v in labels.items() if k in ('kind', 'sensor', 'limit', 'domain'))): v
+              for n, labels, v in scrape if n.startswith('gpuscope_gpu_') and 'gpu' in labels and 'link' not in labels}  # fmt: skip
+    for column, name in (('utilization_ratio', ('gpu_utilization_ratio',)), ('memory_used_bytes', ('gpu_memory_used_bytes',)),
+                         ('memory_total_bytes', ('gpu_memory_total_bytes',)), ('power_watts', ('gpu_power_watts', 'average')),
+                         ('power_limit_watts', ('gpu_power_limit_watts', 'enforced')), ('temperature_celsius', ('gpu_temperature_celsius', 'gpu')),
+                         ('sm_clock_hertz', ('gpu_clock_hertz', 'sm')), ('memory_clock_hertz', ('gpu_clock_hertz', 'memory'))):  # fmt: skip
+        for gpu in range(GPUS):
+            wanted = served['gpuscope_' + name[0], str(gpu), *name[1:]]
+            t.equal(f'{column} of {gpu}', {float(r[column]) for r in rows['gpu_sample'] if r['gpu'] == str(gpu)}, {wanted})
+    memory = int(re.search(r'MemTotal: +(\d+)', read_text('/proc/meminfo')).group(1)) * 1024
+    t.equal('memory of the machine', {float(r['memory_total_bytes']) for r in rows['node_sample']}, {float(memory)})
+    check_boards(t, db, rows, int(began) - 5, int(time.time()) + 5)
+
+
+def check_boards(t, db, rows, begin, end):
+    def newest(table):
+        last = max(r['time'] for r in rows[table])
+        return [r for r in rows[table] if r['time'] == last]
+
+    energy = sum(max(0, float(b['energy_joules']) - float(a['energy_joules'])) for i in range(GPUS)
+                 for own in [[r for r in rows['gpu_sample'] if r['gpu'] == str(i)]] for a, b in zip(own, own[1:]))  # fmt: skip
+    idle = [float(r['gpus_idle']) for r in newest('job_sample') if r['gpus_idle'] is not None]
+    last_gauge = max(rows['gauge'], key=lambda r: r['TIME'])
+    single = {'GPUs': GPUS, 'Mean utilisation': 0.7, 'Memory used': 40000 / 81920, 'Power now': sum(float(r['power_watts']) for r in newest('gpu_sample')),
+              'Energy': energy / 3.6e6, 'Idle GPUs that jobs hold': sum(idle) if idle else None, 'Samples lost': 0,
+              'Uncorrected memory errors': sum(float(r['ecc_uncorrected_errors']) for r in newest('gpu_sample'))}  # fmt: skip
+    tables = {'GPU inventory': GPUS, 'Jobs, as they were last': len(newest('job_sample')), 'Agents': 1,
+              'Processes on GPUs, as they were last': len(newest('gpu_process_sample'))}  # fmt: skip
+    asked = 0
+    for name in MYSQL:
+        board = load(name)
+        chosen = {'node': ['node-1'], 'gpu': [str(i) for i in range(GPUS)]}
+        for variable in board['templating']['list'][1:]:
+            got = sorted(next(iter(r.values())) for r in db.records(expand_sql(variable['query'], begin, end, 2, **chosen), user='grafana'))
+            t.equal(f'{name}: variable {variable["name"]}', got, chosen[variable['name']])
+        for p in panels(board):
+            for target in p['targets']:
+                sql = expand_sql(target['rawSql'], begin, end, 2, **chosen)
+                t.true(f'no variable is left: {sql}', '$' not in sql)
+                got, title = db.records(sql, user='grafana'), p['title']
+                asked += 1
+                if title in single and p['type'] in ('stat', 'gauge'):
+                    value = next(iter(got[0].values()))
+                    wanted = single[title]
+                    t.true(f'{title}: {value}, not {wanted}', len(got) == 1 and (value is None if wanted is None else abs(float(value) - wanted) < 1e-6 * max(1, wanted)))
+                elif title in tables:
+                    t.equal(f'rows of {title}', len(got), tables[title])
+                elif title == 'Gauge':
+                    t.equal(title, [None if x is None else round(float(x), 6) for x in got[0].values()],
+                            [round(float(x), 6) for x in (last_gauge['cpu'], last_gauge['mem'], 100 * float(last_gauge['gpu_load']), 100 * float(last_gauge['gpu_mem']))])  # fmt: skip
+                elif title == 'ollama requests and tokens':
+                    t.equal(title, [(r['requests/s'], r['tokens/s']) for r in got], [('1.5', '20'), ('2.5', '40')])
+                elif title == 'Traffic with ip addresses':
+                    t.equal(title, [tuple(r.values()) for r in got], [('10.0.0.2.6000', '12'), ('10.0.0.1.5000', '7')])
+                elif title == 'CudaEvent':
+                    t.equal(title, [r['event1'] for r in got], ['cudaMalloc', 'cudaMalloc', None])
+                elif title.endswith('by user'):
+                    total = sum(float(r['cpu_ratio'] or 0) for r in rows['job_sample'])
+                    t.true(f'{title} has users and times', got and all(r['metric'] and r['time'] for r in got) and total >= 0)
+                else:
+                    t.true(f'{name}: {title}: {got[:2]}, not {recompute(target["rawSql"], rows, 2)[:2]}', got and same_rows(got, recompute(target['rawSql'], rows, 2)))
+    t.equal('queries', asked, 10 + 28)
+
+
+# --- PromQL ---
+
+
+class Frozen(http.server.ThreadingHTTPServer):
+    """Serves what a program served once; its counters go up by `slope` a second, as those of a program that works do."""
+
+    daemon_threads = True
+
+    def __init__(self, text, slope):
+        frozen, self.began = self, time.time()
+        _, counters = parse_scrape(text)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                more, lines = slope * (time.time() - frozen.began), []
+                for line in text.splitlines():
+                    name = re.match(r'[^ {]*', line)[0]
+                    if name in counters and not line.startswith('#'):
+                        head, value = line.rsplit(' ', 1)
+                        line = f'{head} {float(value) + more:.6f}'
+                    lines.append(line)
+                body = ('\n'.join(lines) + '\n').encode()
+                self.send_response(200)
+                self.send_header('Content-Type', 'text/plain; version=0.0.4')
+                self.send_header('Content-Length', str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        super().__init__(('127.0.0.1', 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.target = f'127.0.0.1:{self.server_address[1]}'
+
+
+def scrape_node(t):
+    port = free_port()
+    log = open(t.path('node_exporter.log'), 'wb')
+    proc = subprocess.Popen(['prometheus-node-exporter', f'--web.listen-address=127.0.0.1:{port}'], stdout=log, stderr=log)
+
+    def text():
+        done = subprocess.run(['curl', '-s', f'http://127.0.0.1:{port}/metrics'], capture_output=True, text=True)
+        return done.stdout if 'node_cpu_seconds_total' in done.stdout else ''
+
+    wait_until(text, 60, 'node_exporter')
+    got = text()
+    proc.terminate()
+    proc.wait(20)
+    return got
+
+
+@case('Prometheus: each query of each dashboard of nodes, beside the scrape that it comes from', timeout=120, needs=None)
+def prometheus(t):
+    for program in ('prometheus', 'prometheus-node-exporter', 'curl'):
+        if not shutil.which(program):
+            raise Skip(f'{program} is not installed')
+    a = Agent(t, what=f'gpus={GPUS},board=h100,xid=0:79:1')
+    wait_until(lambda: 'gpuscope_gpu_sm_active_ratio' in a.get()[2].decode() and 'xid_errors' in a.get()[2].decode(), 60, 'all groups of values')
+    agent_text = a.get(headers={'Accept': 'text/plain'})[2].decode()
+    a.stop()
+    node_text = scrape_node(t)
+    slope = 0.25
+    frozen = {'gpuscope': Frozen(agent_text, slope), 'node': Frozen(node_text, slope)}
+    p = Prometheus(t, {'job_name': 'gpuscope', 'honor_timestamps': False,
+                       'static_configs': [{'targets': [f.target], 'labels': {'instance': 'node-1'}} for f in frozen.values()]})  # fmt: skip
+    p.wait_scrapes(12)
+    series, counters = [], set()
+    for text in (agent_text, node_text):
+        more_series, more_counters = parse_scrape(text, instance='node-1', job='gpuscope')
+        series += more_series
+        counters |= more_counters
+    asked = 0
+    for name in PROMETHEUS:
+        board = load(name)
+        for variable in board['templating']['list'][1:]:
+            label = re.search(r'label_values\((\w+)(\{.*\})?, (\w+)\)', variable['definition'])
+            got = {r['metric'].get(label.group(3)) for r in p.query(label.group(1))}
+            wanted = {labels.get(label.group(3)) for n, labels, _ in series if n == label.group(1)}
+            t.equal(f'{name}: variable {variable["name"]}', got, wanted)
+        for panel in panels(board):
+            for target in panel['targets']:
+                asked += 1
+                query = re.sub(r'\$(cluster|node|gpu|host)\b', '.*', target['expr']).replace('$__rate_interval', '10s')
+                t.true(f'no variable is left: {query}', '$' not in query)
+                compare_answer(t, p, series, counters, slope, query, f'{name}: {panel["title"]}')
+    t.equal('queries', asked, 48 + 16)
+
+
+def top_difference(got, inner, n, is_top, tolerance):
+    """Of topk() and bottomk(): which ones of equal values it takes is its own choice."""
+    if len(got) != min(n, len(inner)) or not set(got) <= set(inner):
+        return f'{len(got)} series of {len(inner)}'
+    rest = [v for k, v in inner.items() if k not in got]
+    if rest and (min(got.values()) < max(rest) * (1 - tolerance) if is_top else max(got.values()) > min(rest) * (1 + tolerance)):
+        return 'not the first ones'
+    return difference(got, {k: inner[k] for k in got}, tolerance)
+
+
+def compare_answer(t, p, series, counters, slope, query, what):
+    state = {}
+    rates = 'rate(' in query or 'increase(' in query
+    tolerance = 0.2 if rates else 1e-6
+    top = re.fullmatch(r'(topk|bottomk)\((\d+), (.*)\)', query)
+
+    def equal():
+        at = round(time.time(), 3)
+        rows = p.query_now(query, at)
+        got = {tuple(sorted((k, v) for k, v in r['metric'].items() if k != '__name__')): float(r['value'][1]) for r in rows}
+        answers = Answers(series, counters, slope * 10 if 'increase(' in query else slope, at)
+        wanted = answers.ask(top.group(3) if top else query)
+        state['why'] = (top_difference(got, wanted, int(top.group(2)), top.group(1) == 'topk', tolerance) if top
+                        else difference(got, wanted, tolerance))  # fmt: skip
+        return state['why'] is None
+
+    try:
+        wait_until(equal, 10, what)
+    except AssertionError:
+        t.fail(f'{what}: {query}: {state["why"]}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,190 @@
+"""Grafana's dashboards without Grafana: what it makes of their queries, and what PromQL answers, worked out from a scrape."""
+
+import json
+import math
+import os
+import re
+
+import harness
+
+FOLDER = os.path.join(harness.HERE, '../../packaging/grafana')
+
+
+def load(name):
+    with open(os.path.join(FOLDER, name), encoding='utf-8') as f:
+        return json.load(f)
+
+
+def panels(board):
+    return [p for p in board['panels'] if p['type'] != 'row']
+
+
+def kind_of(board):
+    return next(v['query'] for v in board['templating']['list'] if v['type'] == 'datasource')
+
+
+# --- SQL: the macros of Grafana's MySQL data source (pkg/tsdb/mysql/macros.go), and quoted lists of variables ---
+
+
+def expand_sql(sql, begin, end, interval_s, **variables):
+    for name, values in variables.items():
+        sql = re.sub(rf'\${name}\b', lambda _, v=values: ','.join("'" + x + "'" for x in v), sql)
+    sql = re.sub(r'\$__interval\b', f'{interval_s}s', sql)
+    sql = re.sub(r'\$__timeFilter\(([^)]*)\)', rf'\1 BETWEEN FROM_UNIXTIME({int(begin)}) AND FROM_UNIXTIME({int(end)})', sql)
+
+    def group(found):
+        column, seconds = found.group(1), int(found.group(2))
+        return f'UNIX_TIMESTAMP({column}) DIV {seconds} * {seconds} AS "time"'
+
+    return re.sub(r'\$__timeGroupAlias\(([^,]+),\s*(\d+)s\)', group, sql)
+
+
+# --- PromQL: the part of it that dashboards use, over one scrape whose counters go up by `slope` a second ---
+
+TOKEN = re.compile(r'\s*([A-Za-z_:][\w:]*|\d+(?:\.\d+)?|\{[^}]*\}|\[[^\]]*\]|==|[-+*/(),])')
+LABEL = re.compile(r'([A-Za-z_]\w*)(=~|!~|!=|=)"((?:[^"\\]|\\.)*)"')
+ANY = float('inf')  # what cannot be said: any number that is not negative
+
+
+def parse_scrape(text, **more):
+    """[(name, labels, value)] and the names of counters."""
+    series, counters = [], set()
+    for line in text.splitlines():
+        if line.startswith('# TYPE ') and line.split()[3] == 'counter':
+            counters |= {line.split()[2], line.split()[2] + '_total'}
+        found = re.match(r'([^ {#]+)(?:\{(.*)\})? (\S+)', line)
+        if found:
+            labels = dict((k, v) for k, _, v in LABEL.findall(found.group(2) or ''))
+            series.append((found.group(1), {**labels, **more}, float(found.group(3))))
+    return series, counters
+
+
+class Answers:
+    """What a query answers: {labels without the name, as a sorted tuple: value}."""
+
+    def __init__(self, series, counters, slope, now):
+        self.series, self.counters, self.slope, self.now = series, counters, slope, now
+
+    def ask(self, query):
+        self.tokens = TOKEN.findall(query)
+        assert ''.join(self.tokens) == re.sub(r'\s', '', query) or '{' in query, query
+        got = self.comparison()
+        assert not self.tokens, (query, self.tokens)
+        return got if isinstance(got, dict) else {(): got}
+
+    def next(self, wanted=None):
+        token = self.tokens.pop(0)
+        assert wanted is None or token == wanted, (token, wanted)
+        return token
+
+    def peek(self):
+        return self.tokens[0] if self.tokens else None
+
+    def comparison(self):
+        left = self.sum()
+        while self.peek() in ('==', 'or'):
+            if self.next() == '==':
+                right = self.sum()
+                left = {k: v for k, v in left.items() if v == right}
+            else:
+                left = {**self.sum(), **left} if left else self.sum()
+        return left
+
+    def binary(self, left, sign, right):
+        def one(a, b):
+            if ANY in (a, b):
+                return ANY
+            return a + b if sign == '+' else a - b if sign == '-' else a * b if sign == '*' else a / b
+
+        if isinstance(left, dict) and isinstance(right, dict):
+            return {k: one(v, right[k]) for k, v in left.items() if k in right}
+        if isinstance(left, dict):
+            return {k: one(v, right) for k, v in left.items()}
+        return {k: one(left, v) for k, v in right.items()} if isinstance(right, dict) else one(left, right)
+
+    def sum(self):
+        left = self.product()
+        while self.peek() in ('+', '-'):
+            sign = self.next()
+            left = self.binary(left, sign, self.product())
+        return left
+
+    def product(self):
+        left = self.primary()
+        while self.peek() in ('*', '/'):
+            sign = self.next()
+            left = self.binary(left, sign, self.primary())
+        return left
+
+    def primary(self):
+        token = self.next()
+        if token == '(':
+            got = self.comparison()
+            self.next(')')
+            return got
+        if re.match(r'\d', token):
+            return float(token)
+        if token in ('sum', 'avg', 'count', 'topk', 'bottomk'):
+            return self.aggregation(token)
+        if self.peek() == '(':
+            self.next('(')
+            inner = None if self.peek() == ')' else self.comparison()
+            self.next(')')
+            return {'time': lambda: self.now, 'vector': lambda: {(): inner}, 'rate': lambda: inner, 'increase': lambda: inner,
+                    'floor': lambda: {k: math.floor(v + 1e-9) for k, v in inner.items()}}[token]()  # fmt: skip
+        return self.selector(token)
+
+    def aggregation(self, token):
+        by = ()
+        if self.peek() == 'by':
+            self.next()
+            self.next('(')
+            by = []
+            while self.peek() != ')':
+                by.append(self.next())
+                if self.peek() == ',':
+                    self.next()
+            self.next(')')
+        self.next('(')
+        inner = self.comparison()
+        if self.peek() == ',':
+            self.next()
+            n, inner = int(inner), self.comparison()
+            self.next(')')
+            order = sorted(inner.items(), key=lambda kv: kv[1], reverse=token == 'topk')
+            return dict(order[:n])
+        self.next(')')
+        groups = {}
+        for k, v in inner.items():
+            groups.setdefault(tuple((a, b) for a, b in k if a in by), []).append(v)
+        how = {'sum': sum, 'count': len, 'avg': lambda x: sum(x) / len(x)}[token]
+        return {k: ANY if ANY in v else how(v) for k, v in groups.items()}
+
+    def selector(self, name):
+        matchers = LABEL.findall(self.next()) if (self.peek() or '').startswith('{') else []
+        span = self.next()[1:-1] if (self.peek() or '').startswith('[') else None
+        found = {}
+        for series, labels, value in self.series:
+            if series == name and all(self.fits(labels.get(k, ''), how, v) for k, how, v in matchers):
+                if span:  # by rate() or increase(), of which only the first can be said
+                    value = self.slope if name in self.counters and not span.endswith('d') else ANY
+                elif name in self.counters:
+                    value = ANY
+                found[tuple(sorted(labels.items()))] = value
+        return found
+
+    @staticmethod
+    def fits(value, how, wanted):
+        if how in ('=', '!='):
+            return (value == wanted) == (how == '=')
+        return bool(re.fullmatch(wanted.replace('\\\\', '\\'), value)) == (how == '=~')
+
+
+def difference(got, wanted, tolerance):
+    """Nothing, or the first thing in which two answers differ."""
+    if set(got) != set(wanted):
+        return f'series: {sorted(set(got) ^ set(wanted))[:4]}'
+    for k, v in wanted.items():
+        if got[k] < 0 if v == ANY else abs(got[k] - v) > tolerance * max(1, abs(v)):
+            return f'{k}: {got[k]}, not {v}'
+    return None
