@@ -12,7 +12,7 @@ import time
 
 import yaml
 from agent_help import Agent, Prometheus, config_text, free_port
-from grafana_help import FOLDER, Answers, difference, expand_sql, kind_of, load, panels, parse_scrape
+from grafana_help import FOLDER, Answers, board_of, difference, expand_sql, kind_of, panels, parse_scrape
 from harness import Skip, case, main, read_text, wait_until
 from mysql_help import STORED, MariaDB
 
@@ -25,7 +25,7 @@ GPUS = 3
 def whole(t):
     uids = []
     for name in sorted(x for x in os.listdir(FOLDER) if x.endswith('.json')):
-        board = load(name)
+        board = board_of(name)
         uids.append(board['uid'])
         ids = [p['id'] for p in board['panels']]
         t.equal(f'{name}: ids', len(set(ids)), len(ids))
@@ -40,7 +40,7 @@ def whole(t):
             t.true(f'{name}: data source of {p["title"]}', all(s == {'type': kind_of(board), 'uid': '${datasource}'} for s in sources))
             t.true(f'{name}: {p["title"]} asks', p['targets'] and p['title'])
     t.equal('one uid each', len(set(uids)), len(uids))
-    board = load('eacgm-mysql.json')
+    board = board_of('eacgm-mysql.json')
     t.equal("eACGM's panels", [(p['type'], p['title']) for p in panels(board)],
             [('gauge', 'Gauge'), ('timeseries', 'CPU usage'), ('timeseries', 'Memory Usage'), ('timeseries', 'Disk IO'),
              ('timeseries', 'Network traffic'), ('timeseries', 'GPU load'), ('timeseries', 'GPU memory'), ('stat', 'ollama requests and tokens'),
@@ -54,7 +54,7 @@ def provisioning(t):
         return yaml.safe_load(read_text(os.path.join(FOLDER, 'provisioning', *path)))
 
     sources = [s for name in ('prometheus.yaml', 'mysql.yaml') for s in read('datasources', name)['datasources']]
-    t.equal('of a type that a dashboard wants', {kind_of(load(x)) for x in (*MYSQL, *PROMETHEUS)}, {s['type'] for s in sources})
+    t.equal('of a type that a dashboard wants', {kind_of(board_of(x)) for x in (*MYSQL, *PROMETHEUS)}, {s['type'] for s in sources})
     t.equal('as the agent writes', [sources[1][k] for k in ('type', 'user')] + [sources[1]['jsonData'][k] for k in ('database', 'timezone')],
             ['mysql', 'grafana', 'gpuscope', '+00:00'])  # fmt: skip
     t.match('a password out of a file', r'^\$__file\{/', sources[1]['secureJsonData']['password'])
@@ -186,7 +186,7 @@ def check_boards(t, db, rows, begin, end):
               'Processes on GPUs, as they were last': len(newest('gpu_process_sample'))}  # fmt: skip
     asked = 0
     for name in MYSQL:
-        board = load(name)
+        board = board_of(name)
         chosen = {'node': ['node-1'], 'gpu': [str(i) for i in range(GPUS)]}
         for variable in board['templating']['list'][1:]:
             got = sorted(next(iter(r.values())) for r in db.records(expand_sql(variable['query'], begin, end, 2, **chosen), user='grafana'))
@@ -294,7 +294,7 @@ def prometheus(t):
         counters |= more_counters
     asked = 0
     for name in PROMETHEUS:
-        board = load(name)
+        board = board_of(name)
         for variable in board['templating']['list'][1:]:
             label = re.search(r'label_values\((\w+)(\{.*\})?, (\w+)\)', variable['definition'])
             got = {r['metric'].get(label.group(3)) for r in p.query(label.group(1))}

@@ -10,7 +10,7 @@ import harness
 FOLDER = os.path.join(harness.HERE, '../../packaging/grafana')
 
 
-def load(name):
+def board_of(name):
     with open(os.path.join(FOLDER, name), encoding='utf-8') as f:
         return json.load(f)
 

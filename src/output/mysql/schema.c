@@ -7,7 +7,7 @@
  * eACGM's are those of its grafana/init.sql, in its units (percent, shares, MiB, MiB/s). Its statements
  * know no node: that column is invisible, so that SELECT * and INSERT without names work as before.
  * CudaEvent, events, ollamanet and ipport are created, for its dashboard asks for them, and not
- * written.
+ * written; packaging/mysql/timeline.py fills the first from a trace.
  */
 #include <errno.h>
 #include <string.h>
