@@ -11,8 +11,8 @@ packages=(gcc make meson ninja-build pkg-config binutils clang bpftool libbpf-de
 	libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev python3 libnghttp2-dev
 	libsqlite3-dev libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler libjansson-dev)
 check_packages=(g++ systemtap-sdt-dev python3-yaml protobuf-compiler zstd tmux curl openssl libcurl4
-	libcurl4-openssl-dev libcairo2 prometheus prometheus-alertmanager prometheus-node-exporter munge slurmctld slurmd slurm-client
-	libslurm-dev mariadb-server-core mariadb-client-core libmariadb-dev openmpi-bin gfortran libopenmpi-dev mpich libmpich-dev)
+	libcurl4-openssl-dev libcairo2 prometheus prometheus-alertmanager munge slurmctld slurmd slurm-client
+	libslurm-dev openmpi-bin gfortran libopenmpi-dev mpich libmpich-dev)
 wanted=()
 print=
 for word in "$@"; do
@@ -21,7 +21,8 @@ for word in "$@"; do
 		packages+=("${check_packages[@]}")
 		wanted=(clang-format clang-tidy shellcheck systemd-container iproute2 strace zsh fish musl-tools python3-torch
 			python3-grpcio python3-protobuf
-			python3-websocket python3-jsonschema chromium libnss3-tools poppler-utils victoria-metrics)
+			python3-websocket python3-jsonschema chromium libnss3-tools poppler-utils victoria-metrics
+			mariadb-server-core mariadb-client-core libmariadb-dev prometheus-node-exporter)
 		;;
 	--print) print=1 ;;
 	*)

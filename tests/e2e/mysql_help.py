@@ -1,5 +1,6 @@
 """A real MariaDB of the end-to-end tests, started as people start one for a trial: packaging/mysql/trial.sh."""
 
+import ctypes
 import os
 import shutil
 import signal
@@ -13,6 +14,13 @@ WAITING, STORED = 'gpuscope_agent_mysql_waiting_samples', 'gpuscope_agent_mysql_
 TRIAL = os.path.join(harness.HERE, '../../packaging/mysql/trial.sh')
 
 
+def need_library():
+    try:
+        ctypes.CDLL('libmariadb.so.3')
+    except OSError:
+        raise Skip('libmariadb.so.3 is not installed (libmariadb3)') from None
+
+
 class MariaDB:
     """settings: lines of its my.cnf."""
 
@@ -21,10 +29,7 @@ class MariaDB:
         for program in ('mariadbd', 'mariadb', 'mariadb-install-db'):
             if not shutil.which(program, path=path):
                 raise Skip(f'{program} is not installed (mariadb-server-core, mariadb-client-core)')
-        try:
-            harness.ctypes.CDLL('libmariadb.so.3')
-        except OSError:
-            raise Skip('libmariadb.so.3 is not installed (libmariadb3)')
+        need_library()
         self.t, self.schema, self.port, self.dir = t, schema, free_port(), t.path('db')
         os.makedirs(self.dir)
         if settings:
