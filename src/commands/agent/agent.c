@@ -125,34 +125,6 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 	return 0;
 }
 
-static void report_of_server(void *ctx, const char *text)
-{
-	gs_cli_print_message("agent: %s", text);
-}
-
-static struct gs_http_options http_options(struct agent_conf *c, struct agent_state *state)
-{
-	return (struct gs_http_options){
-		.size = sizeof(struct gs_http_options),
-		.listen = c->http.listen,
-		.tls_cert = c->http.tls_cert,
-		.tls_key = c->http.tls_key,
-		.tls_client_ca = c->http.tls_client_ca,
-		.token_file = c->http.token_file,
-		.basic_file = c->http.basic_auth_file,
-		.hosts = c->http.hosts,
-		.anonymous = c->http.anonymous,
-		.max_connections = (unsigned)c->http.max_connections,
-		.timeout_ns = c->http.timeout_ns,
-		.routes = agent_routes,
-		.n_routes = agent_n_routes,
-		.ctx = state,
-		.apart = true,
-		.guarded = true,
-		.report = report_of_server,
-	};
-}
-
 static int open_gpu(struct agent *a, const struct agent_conf *c, struct gs_gpu **ret_gpu,
 		    struct gs_err *err)
 {
@@ -262,7 +234,7 @@ static int reload_conf(struct agent *a, struct gs_err *err)
 	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
 		r = open_gpu(a, &conf, &gpu, err);
 	if (r == 0) {
-		o = http_options(&conf, &a->state);
+		o = agent_http_options(&conf, &a->state);
 		r = gs_http_reload(a->http, &o, err);
 	}
 	if (r < 0) {
@@ -605,7 +577,7 @@ static struct gs_gpu_snapshot *copy_gpus(void *ctx)
 
 static int start_agent(struct agent *a, struct gs_err *err)
 {
-	struct gs_http_options o = http_options(&a->state.conf, &a->state);
+	struct gs_http_options o = agent_http_options(&a->state.conf, &a->state);
 	struct agent_alert *alert = NULL;
 	sigset_t set;
 	int r;
@@ -792,7 +764,7 @@ int gs_cmd_agent(int argc, char **argv)
 		return r == -EINVAL ? GS_EXIT_USAGE : gs_cli_exit_status_of(r);
 	}
 	if (o.check) {
-		struct gs_http_options ho = http_options(conf, NULL);
+		struct gs_http_options ho = agent_http_options(conf, NULL);
 
 		r = gs_http_check(&ho, &err);
 		if (r < 0) {

@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
+#include "commands/common/cli.h"
 #include "commands/agent/agent_alert.h"
 #include "commands/agent/agent_conf.h"
 #include "commands/agent_findings/agent_findings.h"
@@ -451,3 +452,31 @@ const struct gs_http_route agent_routes[] = {
 	{.path = "/readyz", .methods = GS_HTTP_GET, .open = true, .serve = serve_ready},
 };
 const size_t agent_n_routes = GS_ARRAY_LEN(agent_routes);
+
+static void report_of_server(void *ctx, const char *text)
+{
+	gs_cli_print_message("agent: %s", text);
+}
+
+struct gs_http_options agent_http_options(const struct agent_conf *c, struct agent_state *state)
+{
+	return (struct gs_http_options){
+		.size = sizeof(struct gs_http_options),
+		.listen = c->http.listen,
+		.tls_cert = c->http.tls_cert,
+		.tls_key = c->http.tls_key,
+		.tls_client_ca = c->http.tls_client_ca,
+		.token_file = c->http.token_file,
+		.basic_file = c->http.basic_auth_file,
+		.hosts = c->http.hosts,
+		.anonymous = c->http.anonymous,
+		.max_connections = (unsigned)c->http.max_connections,
+		.timeout_ns = c->http.timeout_ns,
+		.routes = agent_routes,
+		.n_routes = agent_n_routes,
+		.ctx = state,
+		.apart = true,
+		.guarded = true,
+		.report = report_of_server,
+	};
+}

@@ -6,6 +6,9 @@
 
 #include "commands/agent/agent_state.h"
 
+/* The server of this configuration, which is borrowed; state: handed to its routes, NULL to check options only. */
+struct gs_http_options agent_http_options(const struct agent_conf *conf, struct agent_state *state);
+
 extern const struct gs_http_route agent_routes[];
 extern const size_t agent_n_routes;
 

@@ -44,7 +44,7 @@ unsigned gs_layer_of_file(const char *path)
 	return GS_LAYER_NONE;
 }
 
-bool gs_is_cuda_file(const char *path)
+bool gs_layer_file_is_cuda(const char *path)
 {
 	unsigned layer = gs_layer_of_file(path);
 

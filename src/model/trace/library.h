@@ -13,7 +13,7 @@
 unsigned gs_layer_of_file(const char *path);
 
 /* It is one of CUDA's or NCCL. */
-bool gs_is_cuda_file(const char *path);
+bool gs_layer_file_is_cuda(const char *path);
 
 /* "libcudart.so": the usual name of the library of a layer; NULL: it has none of these. */
 const char *gs_layer_library(unsigned layer);

@@ -65,7 +65,7 @@ static bool is_of_cuda(const char *function, const char *file)
 {
 	static const char *const functions[] = {"cuda", "cuMem", "ncclMem"};
 
-	if (gs_is_cuda_file(file))
+	if (gs_layer_file_is_cuda(file))
 		return true;
 	for (size_t i = 0; i < GS_ARRAY_LEN(functions); i++) {
 		size_t n = strlen(functions[i]);

@@ -130,7 +130,7 @@ int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
 {
 	if (in && in->ops.funcs && gs_layer_of_file(path) == GS_LAYER_TORCH)
 		return attaches_torch(in, pid);
-	if (!in || !in->has_calls || !gs_is_cuda_file(path))
+	if (!in || !in->has_calls || !gs_layer_file_is_cuda(path))
 		return 1;
 	if (!pid || is_inside(in, pid, true))
 		return 0;

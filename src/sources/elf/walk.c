@@ -51,7 +51,7 @@ bool gs_elf_is_traced_library(const char *name)
 	/* Builds of PyTorch carry NCCL inside libtorch_cuda. The last one catches exceptions. */
 	static const char *const heads[] = {"libtorch_cuda", "libtorch_cpu", "libstdc++.so"};
 
-	if (gs_is_cuda_file(name))
+	if (gs_layer_file_is_cuda(name))
 		return true;
 	if (!strstr(name, ".so"))
 		return false;

@@ -155,7 +155,7 @@ static int is_wanted(void *ctx, const struct gs_mapped_file *file)
 
 	if (c->want_mpi && (is_mpi_name(name) || (file->is_exe && holds_mpi(look, file))))
 		return 1;
-	return c->want_cuda && gs_is_cuda_file(name);
+	return c->want_cuda && gs_layer_file_is_cuda(name);
 }
 
 static void on_attach(void *ctx, const struct gs_attach *attach)

@@ -395,7 +395,7 @@ static void attach_file(struct gs_uprobe *probe, struct file *f, const struct gs
 
 bool uprobe_files_scan_traced(const char *path)
 {
-	return gs_is_cuda_file(path) || strstr(path, "libtorch");
+	return gs_layer_file_is_cuda(path) || strstr(path, "libtorch");
 }
 
 /* The file's probes are there (1), or go (-1). */
