@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What operators of PyTorch cost a program that runs small ones on the CPU: alone, seen from inside (--inside=ops), and by probes.
 
-    bench/ops.py BUILD [--python PYTHON] [--rounds 9] [--only inside,probes]
+    bench/ops.py BUILD [--python PYTHON] [--device cuda] [--rounds 9] [--only inside,probes]
 
 As root. Each round runs the program once in each way, one right after the other, and compares within the round; what is
 printed are quartiles over rounds. A training step of a small model, and a loop over a single operator: the
@@ -19,6 +19,7 @@ PROGRAM = '''
 import sys, time, torch
 torch.set_num_threads(1)
 torch.manual_seed(0)
+torch.set_default_device(sys.argv[1]) if sys.argv[1] != 'cpu' else None
 net = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(4)])
 best = torch.optim.SGD(net.parameters(), lr=0.01)
 x, a = torch.randn(4, 16), torch.randn(4, 4)
@@ -46,8 +47,8 @@ WAYS = {'alone': None, 'inside': ['--layer', 'torch', '--inside=ops'], 'probes':
         'inside-events': ['--layer', 'torch', '--inside=ops', '-o'], 'probes-events': ['--layer', 'torch', '-o']}  # fmt: skip
 
 
-def run_once(gpuscope, python, script, way, folder):
-    command = [python, script]
+def run_once(gpuscope, python, script, device, way, folder):
+    command = [python, script, device]
     if WAYS[way]:
         words = [*WAYS[way], os.path.join(folder, 'x.gst')] if WAYS[way][-1] == '-o' else WAYS[way]
         command = [gpuscope, 'trace', '-q', *words, '--summary', os.path.join(folder, 'summary'), '--', *command]
@@ -63,6 +64,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('build')
     parser.add_argument('--python', default='/usr/bin/python3')
+    parser.add_argument('--device', default='cpu')
     parser.add_argument('--rounds', type=int, default=9)
     parser.add_argument('--only', default='inside,probes')
     args = parser.parse_args()
@@ -75,7 +77,7 @@ def main():
         for n in range(args.rounds):
             for i in range(len(ways)):
                 way = ways[(i + n) % len(ways)]
-                for name, ns in run_once(os.path.join(args.build, 'src/gpuscope'), args.python, script, way, folder).items():
+                for name, ns in run_once(os.path.join(args.build, 'src/gpuscope'), args.python, script, args.device, way, folder).items():
                     found[way].setdefault(name, []).append(ns)
             print(f'round {n + 1} of {args.rounds}', file=sys.stderr)
     print(f'{"":16}{"us a step":>30}   {"ratio to alone":>24}')

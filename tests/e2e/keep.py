@@ -9,10 +9,12 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 
 import harness
 from harness import case, main, wait_until
 from keep_help import Caller, records
+
 
 def written(live, n, pattern):
     """The nth of these lines on standard error, when it is there: [file, calls, calls before, why]."""

@@ -36,6 +36,7 @@ static void put_pace(const struct gs_job_usage *u, struct gs_figures *f)
 					    .work = &u->work,
 					    .elapsed_ns = u->elapsed_ns,
 					    .others_ns = UINT64_MAX,
+					    .naps = true,
 					    .knows_net = knows_family(u, GS_JOB_KNOWS_NET)});
 	gs_job_pace_shares(&p, &share);
 	f->v[GS_FIGURE_IDLE] = percent_of(share.idle);

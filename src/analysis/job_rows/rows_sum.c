@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
@@ -157,6 +158,22 @@ static void take_part(const struct rows_process *p, const struct gs_taskstats_ro
 	gs_taskstats_lead_of(group, &ret->lead);
 }
 
+/* Whether its threads sleep again and again: one of them may do so with a lock in its hand. */
+static bool takes_naps(const struct gs_rows *k, const struct gs_taskstats_row *row)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < row->n_calls; i++)
+		switch (row->calls[i].id) {
+		case GS_TASKSTATS_CALL(GS_TASKSTATS_ABI_64, SYS_nanosleep):
+		case GS_TASKSTATS_CALL(GS_TASKSTATS_ABI_64, SYS_clock_nanosleep):
+		case GS_TASKSTATS_CALL(GS_TASKSTATS_ABI_64, SYS_select):
+		case GS_TASKSTATS_CALL(GS_TASKSTATS_ABI_64, SYS_pselect6):
+			n += row->calls[i].call.calls;
+		}
+	return !(k->families & GS_TASKSTATS_SYSCALL) || n * 1000000000 > row->group[0].wall_ns;
+}
+
 /* What the processes of the last reading did, added to pace. which: as take_part(). */
 static void add_pace(const struct gs_rows *k, uint32_t job, uint64_t elapsed_ns, unsigned which,
 		     struct gs_job_pace *pace)
@@ -190,6 +207,7 @@ static void add_pace(const struct gs_rows *k, uint32_t job, uint64_t elapsed_ns,
 
 		if (!row)
 			continue;
+		p.naps = takes_naps(k, row);
 		take_part(&k->process[i], row, which, &part);
 		p.others_ns = worked_ns - gs_job_pace_worked_ns(&part.work);
 		gs_job_pace_add(pace, &p);
@@ -337,6 +355,7 @@ static void fold_pace(const struct gs_rows *k, const struct rows_process *p,
 						      .elapsed_ns = elapsed_ns,
 						      .knows_net = k->families & GS_TASKSTATS_NET,
 						      .knows_related = true,
+						      .naps = takes_naps(k, row),
 						      .others_ns = UINT64_MAX});
 }
 

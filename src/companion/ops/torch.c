@@ -71,6 +71,7 @@ static int read_text(uint64_t from, char *out, size_t bytes)
 	struct iovec here = {out, bytes}, there = {(void *)from, bytes};
 	long pid = COMPANION_SYS3(getpid, 0, 0, 0), got;
 
+	__builtin_memset(out, 0, bytes);
 	if (from < 4096)
 		return -1;
 	/* It may lie at the end of what there is of memory. */

@@ -15,7 +15,7 @@ bool companion_find_variable(const char *name, char *out, size_t bytes)
 				     0);
 	size_t matched = 0, n_out = 0;
 	bool whole = false, ours = true, named = false; /* of the present variable, so far */
-	char piece[PIECE];
+	char piece[PIECE] = {0};
 	long n;
 
 	while (fd >= 0 && !whole && (n = COMPANION_SYS3(read, fd, piece, sizeof(piece))) > 0) {

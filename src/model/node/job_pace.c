@@ -21,8 +21,7 @@
 #define LOCK_WAIT_NS   2e8  /* longer mean waits are those of a pool that has no work */
 #define INPUT_READS    0.1  /* by second of waiting: fewer reads bring no data */
 #define LIKE           0.5  /* of two ratios that are the same in kind */
-#define LEAST_MOVED    0.01 /* of one thread's time, of a job in which a lock is held by a thread, */
-#define HANDED_ON_NS   4e7  /* or shorter mean waits: a holder may sleep, but hands it on */
+#define LEAST_MOVED    0.01 /* of one thread's time, of a job in which a lock is held by a thread */
 
 /* What a process waited for in one kind of call. */
 struct wait {
@@ -225,8 +224,7 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
 	pace->n_all++;
 	pace->n_related += p->knows_related;
 	pace->moved_ns += (uint64_t)(cpu + disk + gpu + net);
-	pace->waited_ns += (uint64_t)lock_ns(w);
-	pace->n_leaves += w->switches_voluntary + w->switches_forced;
+	pace->naps |= p->naps;
 	if (p->elapsed_ns > pace->longest_ns)
 		pace->longest_ns = p->elapsed_ns;
 	if (own <= 0 || (active < LEAST_ACTIVE * wall && waited <= 0))
@@ -247,12 +245,11 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
 	}
 }
 
-/* A thread that holds a lock for which others wait is at work, or hands it on often. Threads of a server
- * without clients wait on conditions by the same system call, for a timer or for work. */
+/* A thread that holds a lock for which others wait is at work, or sleeps with it for a while. Threads of a
+ * server without clients wait on conditions by the same system call, for a timer or for work. */
 static bool nothing_moves(const struct gs_job_pace *p)
 {
-	return (double)p->moved_ns < LEAST_MOVED * (double)p->longest_ns &&
-	       (double)p->waited_ns > HANDED_ON_NS * (double)p->n_leaves;
+	return !p->naps && (double)p->moved_ns < LEAST_MOVED * (double)p->longest_ns;
 }
 
 void gs_job_pace_shares(const struct gs_job_pace *p, struct gs_job_pace_share *ret)

@@ -65,8 +65,7 @@ struct gs_job_pace {
 	/* Of all that were asked: at work, or waiting for peers that answer; and the longest time for
 	 * which one was followed. */
 	uint64_t moved_ns, longest_ns;
-	/* Of all that were asked: what their threads waited for locks, and how often they left a processor. */
-	uint64_t waited_ns, n_leaves;
+	bool naps; /* threads of one sleep and wake up again, or it is not known */
 };
 
 struct gs_job_pace_process { /* one process of a job, and what is known of those around it */
@@ -78,6 +77,7 @@ struct gs_job_pace_process { /* one process of a job, and what is known of those
 	bool has_workers;                     /* it has children that live about as long as it */
 	bool is_worker;                       /* it is such a child */
 	uint64_t workers_ns;                  /* what those were at work */
+	bool naps; /* its threads sleep and wake up again, at least once a second, or it is not known */
 	uint64_t others_ns; /* what the rest of its job worked; UINT64_MAX: not known */
 };
 

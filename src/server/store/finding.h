@@ -14,7 +14,7 @@ struct gs_store_finding {
 	uint64_t run, number; /* its identity: a start of the head, and its number there */
 	char kind[16], job[48], node[66]; /* job, node: of whom it is about; "" not known */
 	uint64_t communicator;            /* hash */
-	int32_t rank, n_ranks;            /* the first that it is about, -1: of all; of the communicator */
+	int32_t rank, n_ranks; /* the first that it is about, -1: of all; of the communicator */
 	int64_t begin_wall_ns, found_wall_ns, end_wall_ns; /* end 0: it holds */
 	char text[384];                                    /* one line */
 };

@@ -52,6 +52,7 @@ struct process {
 	struct gs_taskstats_lead lead; /* the one that worked most, */
 	uint64_t lead_worked_ns;       /* and how long */
 	bool io_known, any_thread_ended;
+	bool naps; /* a thread was found asleep that had run since the look before */
 };
 
 /* When threads were read: reading all of them takes long where others have the processors. */
@@ -382,7 +383,7 @@ static void sample_thread(struct gs_host_taskstats *w, struct process *p, uint32
 	struct group *g = &w->group[p->group];
 	struct thread *t = find_thread(w, tid);
 	uint64_t cpu, queue, wall, off, now_ns = gs_clock_boot_ns();
-	bool is_new = !t || t->pid != p->pid;
+	bool is_new = !t || t->pid != p->pid, ran;
 	struct reading now;
 
 	if (!read_thread(w, p, tid, &now))
@@ -433,7 +434,9 @@ static void sample_thread(struct gs_host_taskstats *w, struct process *p, uint32
 	}
 	add_time(g, p, GS_TIME_RUNQUEUE, queue);
 	add_time(g, p, t->cause, off);
-	note_lock(g, p, t, off, cpu > 0 || now.slices != t->slices);
+	ran = cpu > 0 || now.slices != t->slices;
+	p->naps |= !is_new && ran && t->cause == GS_TIME_SLEEP;
+	note_lock(g, p, t, off, ran);
 	note_work(p, t, cpu, queue, off);
 	p->threads_cpu_ns += cpu;
 	t->cpu_ns += cpu;
@@ -590,6 +593,7 @@ static void add_pace(const struct gs_host_taskstats *w, const struct process *p,
 	gs_job_pace_add(pace, &(struct gs_job_pace_process){
 				      .work = &work,
 				      .lead = has_lead ? &p->lead : NULL,
+				      .naps = p->naps,
 				      .elapsed_ns = growth_since(p->seen_ns, p->since_ns),
 				      .others_ns = UINT64_MAX});
 }

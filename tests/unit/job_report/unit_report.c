@@ -144,7 +144,7 @@ struct paced {
 	double others; /* the rest of the job was at work */
 	double workers;
 	uint64_t pipe_reads, socket_reads;
-	bool has_workers, is_worker;
+	bool has_workers, is_worker, naps;
 };
 
 static void paced_process(struct gs_job_pace *pace, const struct paced *p)
@@ -173,6 +173,7 @@ static void paced_process(struct gs_job_pace *pace, const struct paced *p)
 						      .knows_related = true,
 						      .has_workers = p->has_workers,
 						      .is_worker = p->is_worker,
+						      .naps = p->naps,
 						      .workers_ns = (uint64_t)(p->workers * S),
 						      .others_ns = (uint64_t)(p->others * S)});
 }
@@ -199,8 +200,12 @@ static void threads_that_set_the_pace_decide(void **state)
 	/* Eight that share a lock: each waits as the one that runs most. */
 	const struct paced fight = {.cpu = 10, .lock = 70, .lead_cpu = 1.4, .lead_lock = 8.6};
 	/* The same, and whoever has the lock sleeps. */
-	const struct paced naps = {
-		.cpu = 0.2, .lock = 70, .sleep = 9.8, .lead_cpu = 0.025, .lead_lock = 8.75};
+	const struct paced naps = {.cpu = 0.02,
+				   .lock = 70,
+				   .sleep = 9.98,
+				   .lead_cpu = 0.003,
+				   .lead_lock = 8.75,
+				   .naps = true};
 	/* A pool of seven that has little to do beside one that computes. */
 	const struct paced pool = {.cpu = 10.5, .lock = 69.5, .lead_cpu = 9.9, .lead_lock = 0.1};
 	/* One that takes work out of a queue that another, which sleeps, puts it into. */
