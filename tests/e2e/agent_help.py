@@ -109,12 +109,13 @@ class Prometheus:
     """A real one, scraping each second; ask() is PromQL, answers {label: value}. Questions are of the time of the last scrape
     that was answered: on a busy machine one may take longer than its second, and then nothing is known of now."""
 
-    def __init__(self, t, scrape, rules=()):
+    def __init__(self, t, scrape, rules=(), **more):
+        """scrape: how the targets are found; rules: files; more: other keys of its configuration."""
         self.t, port = t, free_port()
         conf = t.path('prometheus.yml')
         with open(conf, 'w') as f:
             json.dump({'global': {'scrape_interval': '1s', 'scrape_timeout': '1s', 'evaluation_interval': '1s'},
-                       'scrape_configs': [scrape], 'rule_files': list(rules)}, f)  # fmt: skip
+                       'scrape_configs': [scrape], 'rule_files': list(rules), **more}, f)  # fmt: skip
         self.log = open(t.path('prometheus.log'), 'wb')
         self.address = f'127.0.0.1:{port}'
         self.proc = subprocess.Popen(['prometheus', f'--config.file={conf}', f'--storage.tsdb.path={t.path("tsdb")}',

@@ -1,23 +1,21 @@
 #!/usr/bin/env python3
-"""Dashboards for Grafana: each of their queries, asked of a real MariaDB and of a real Prometheus that have real data of an
-agent, and the answers compared with where they come from."""
+"""Dashboards for Grafana, what it is provisioned with, and the compose file; each query of those for MySQL, asked of a real
+MariaDB that has real data of an agent, and the answers compared with where they come from."""
 
-import http.server
 import os
 import re
 import shutil
 import subprocess
-import threading
 import time
 
 import yaml
-from agent_help import Agent, Prometheus, config_text, free_port
-from grafana_help import FOLDER, Answers, board_of, difference, expand_sql, kind_of, panels, parse_scrape
-from harness import Skip, case, main, read_text, wait_until
+from agent_help import Agent, config_text
+from grafana_help import FOLDER, board_of, expand_sql, kind_of, panels, parse_scrape
+from harness import case, main, read_text, wait_until
 from mysql_help import STORED, MariaDB
 
 MYSQL = ('eacgm-mysql.json', 'gpuscope-mysql.json')
-PROMETHEUS = ('gpuscope.json', 'gpuscope-node.json')  # gpuscope-clusters.json: deployment.py
+PROMETHEUS = ('gpuscope.json', 'gpuscope-node.json')
 GPUS = 3
 
 
@@ -218,127 +216,6 @@ def check_boards(t, db, rows, begin, end):
                 else:
                     t.true(f'{name}: {title}: {got[:2]}, not {recompute(target["rawSql"], rows, 2)[:2]}', got and same_rows(got, recompute(target['rawSql'], rows, 2)))
     t.equal('queries', asked, 10 + 28)
-
-
-# --- PromQL ---
-
-
-class Frozen(http.server.ThreadingHTTPServer):
-    """Serves what a program served once; its counters go up by `slope` a second, as those of a program that works do."""
-
-    daemon_threads = True
-
-    def __init__(self, text, slope):
-        frozen, self.began = self, time.time()
-        _, counters = parse_scrape(text)
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                more, lines = slope * (time.time() - frozen.began), []
-                for line in text.splitlines():
-                    name = re.match(r'[^ {]*', line)[0]
-                    if name in counters and not line.startswith('#'):
-                        head, value = line.rsplit(' ', 1)
-                        line = f'{head} {float(value) + more:.6f}'
-                    lines.append(line)
-                body = ('\n'.join(lines) + '\n').encode()
-                self.send_response(200)
-                self.send_header('Content-Type', 'text/plain; version=0.0.4')
-                self.send_header('Content-Length', str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args):
-                pass
-
-        super().__init__(('127.0.0.1', 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        self.target = f'127.0.0.1:{self.server_address[1]}'
-
-
-def scrape_node(t):
-    port = free_port()
-    log = open(t.path('node_exporter.log'), 'wb')
-    proc = subprocess.Popen(['prometheus-node-exporter', f'--web.listen-address=127.0.0.1:{port}'], stdout=log, stderr=log)
-
-    def text():
-        done = subprocess.run(['curl', '-s', f'http://127.0.0.1:{port}/metrics'], capture_output=True, text=True)
-        return done.stdout if 'node_cpu_seconds_total' in done.stdout else ''
-
-    wait_until(text, 60, 'node_exporter')
-    got = text()
-    proc.terminate()
-    proc.wait(20)
-    return got
-
-
-@case('Prometheus: each query of each dashboard of nodes, beside the scrape that it comes from', timeout=120, needs=None)
-def prometheus(t):
-    for program in ('prometheus', 'prometheus-node-exporter', 'curl'):
-        if not shutil.which(program):
-            raise Skip(f'{program} is not installed')
-    a = Agent(t, what=f'gpus={GPUS},board=h100,xid=0:79:1')
-    wait_until(lambda: 'gpuscope_gpu_sm_active_ratio' in a.get()[2].decode() and 'xid_errors' in a.get()[2].decode(), 60, 'all groups of values')
-    agent_text = a.get(headers={'Accept': 'text/plain'})[2].decode()
-    a.stop()
-    node_text = scrape_node(t)
-    slope = 0.25
-    frozen = {'gpuscope': Frozen(agent_text, slope), 'node': Frozen(node_text, slope)}
-    p = Prometheus(t, {'job_name': 'gpuscope', 'honor_timestamps': False,
-                       'static_configs': [{'targets': [f.target], 'labels': {'instance': 'node-1'}} for f in frozen.values()]})  # fmt: skip
-    p.wait_scrapes(12)
-    series, counters = [], set()
-    for text in (agent_text, node_text):
-        more_series, more_counters = parse_scrape(text, instance='node-1', job='gpuscope')
-        series += more_series
-        counters |= more_counters
-    asked = 0
-    for name in PROMETHEUS:
-        board = board_of(name)
-        for variable in board['templating']['list'][1:]:
-            label = re.search(r'label_values\((\w+)(\{.*\})?, (\w+)\)', variable['definition'])
-            got = {r['metric'].get(label.group(3)) for r in p.query(label.group(1))}
-            wanted = {labels.get(label.group(3)) for n, labels, _ in series if n == label.group(1)}
-            t.equal(f'{name}: variable {variable["name"]}', got, wanted)
-        for panel in panels(board):
-            for target in panel['targets']:
-                asked += 1
-                query = re.sub(r'\$(cluster|node|gpu|host)\b', '.*', target['expr']).replace('$__rate_interval', '10s')
-                t.true(f'no variable is left: {query}', '$' not in query)
-                compare_answer(t, p, series, counters, slope, query, f'{name}: {panel["title"]}')
-    t.equal('queries', asked, 48 + 16)
-
-
-def top_difference(got, inner, n, is_top, tolerance):
-    """Of topk() and bottomk(): which ones of equal values it takes is its own choice."""
-    if len(got) != min(n, len(inner)) or not set(got) <= set(inner):
-        return f'{len(got)} series of {len(inner)}'
-    rest = [v for k, v in inner.items() if k not in got]
-    if rest and (min(got.values()) < max(rest) * (1 - tolerance) if is_top else max(got.values()) > min(rest) * (1 + tolerance)):
-        return 'not the first ones'
-    return difference(got, {k: inner[k] for k in got}, tolerance)
-
-
-def compare_answer(t, p, series, counters, slope, query, what):
-    state = {}
-    rates = 'rate(' in query or 'increase(' in query
-    tolerance = 0.2 if rates else 1e-6
-    top = re.fullmatch(r'(topk|bottomk)\((\d+), (.*)\)', query)
-
-    def equal():
-        at = round(time.time(), 3)
-        rows = p.query_now(query, at)
-        got = {tuple(sorted((k, v) for k, v in r['metric'].items() if k != '__name__')): float(r['value'][1]) for r in rows}
-        answers = Answers(series, counters, slope * 10 if 'increase(' in query else slope, at)
-        wanted = answers.ask(top.group(3) if top else query)
-        state['why'] = (top_difference(got, wanted, int(top.group(2)), top.group(1) == 'topk', tolerance) if top
-                        else difference(got, wanted, tolerance))  # fmt: skip
-        return state['why'] is None
-
-    try:
-        wait_until(equal, 10, what)
-    except AssertionError:
-        t.fail(f'{what}: {query}: {state["why"]}')
 
 
 if __name__ == '__main__':

@@ -1,11 +1,15 @@
 """Grafana's dashboards without Grafana: what it makes of their queries, and what PromQL answers, worked out from a scrape."""
 
+import http.server
 import json
 import math
 import os
 import re
+import threading
+import time
 
 import harness
+from harness import wait_until
 
 FOLDER = os.path.join(harness.HERE, '../../packaging/grafana')
 
@@ -188,3 +192,67 @@ def difference(got, wanted, tolerance):
         if got[k] < 0 if v == ANY else abs(got[k] - v) > tolerance * max(1, abs(v)):
             return f'{k}: {got[k]}, not {v}'
     return None
+
+
+class Frozen(http.server.ThreadingHTTPServer):
+    """Serves what a program served once; its counters go up by `slope` a second, as those of a program that works do."""
+
+    daemon_threads = True
+
+    def __init__(self, text, slope):
+        frozen, self.began = self, time.time()
+        _, counters = parse_scrape(text)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                more, lines = slope * (time.time() - frozen.began), []
+                for line in text.splitlines():
+                    name = re.match(r'[^ {]*', line)[0]
+                    if name in counters and not line.startswith('#'):
+                        head, value = line.rsplit(' ', 1)
+                        line = f'{head} {float(value) + more:.6f}'
+                    lines.append(line)
+                body = ('\n'.join(lines) + '\n').encode()
+                self.send_response(200)
+                self.send_header('Content-Type', 'text/plain; version=0.0.4')
+                self.send_header('Content-Length', str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        super().__init__(('127.0.0.1', 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.target = f'127.0.0.1:{self.server_address[1]}'
+
+
+def top_difference(got, inner, n, is_top, tolerance):
+    """Of topk() and bottomk(): which ones of equal values it takes is its own choice."""
+    if len(got) != min(n, len(inner)) or not set(got) <= set(inner):
+        return f'{len(got)} series of {len(inner)}'
+    rest = [v for k, v in inner.items() if k not in got]
+    if rest and (min(got.values()) < max(rest) * (1 - tolerance) if is_top else max(got.values()) > min(rest) * (1 + tolerance)):
+        return 'not the first ones'
+    return difference(got, {k: inner[k] for k in got}, tolerance)
+
+
+def compare_answer(t, p, series, counters, slope, query, what, loose=False):
+    state = {}
+    tolerance = 0.2 if loose or 'rate(' in query or 'increase(' in query else 1e-6
+    top = re.fullmatch(r'(topk|bottomk)\((\d+), (.*)\)', query)
+
+    def equal():
+        at = round(time.time(), 3)
+        rows = p.query_now(query, at)
+        got = {tuple(sorted((k, v) for k, v in r['metric'].items() if k != '__name__')): float(r['value'][1]) for r in rows}
+        answers = Answers(series, counters, slope * 10 if 'increase(' in query else slope, at)
+        wanted = answers.ask(top.group(3) if top else query)
+        state['why'] = (top_difference(got, wanted, int(top.group(2)), top.group(1) == 'topk', tolerance) if top
+                        else difference(got, wanted, tolerance))  # fmt: skip
+        return state['why'] is None
+
+    try:
+        wait_until(equal, 10, what)
+    except AssertionError:
+        t.fail(f'{what}: {query}: {state["why"]}')
