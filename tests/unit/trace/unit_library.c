@@ -23,6 +23,8 @@ static void names(void **state)
 		{"libcuda.so.1", GS_LAYER_CUDA_DRIVER},
 		{"/x/nvidia/nccl/lib/libnccl.so.2", GS_LAYER_NCCL},
 		{"libnccl-0123abcd.so.2", GS_LAYER_NCCL},
+		{"/x/torch/lib/libtorch_cpu.so", GS_LAYER_TORCH},
+		{"libtorch_cuda.so", GS_LAYER_NONE},
 		{"libcudart", GS_LAYER_NONE},
 		{"libcudart_static.a", GS_LAYER_NONE},
 		{"libcudadevrt.so", GS_LAYER_NONE},
@@ -44,7 +46,10 @@ static void names(void **state)
 		if (gs_layer_library(layer))
 			assert_int_equal(gs_layer_of_file(gs_layer_library(layer)), layer);
 	assert_string_equal(gs_layer_library(GS_LAYER_NCCL), "libnccl.so");
-	assert_null(gs_layer_library(GS_LAYER_TORCH));
+	assert_null(gs_layer_library(GS_LAYER_PYTHON));
+	assert_true(gs_layer_file_is_cuda("/x/nvidia/nccl/lib/libnccl.so.2"));
+	assert_false(gs_layer_file_is_cuda("/x/torch/lib/libtorch_cpu.so"));
+	assert_false(gs_layer_file_is_cuda("libnccl-net.so"));
 }
 
 int main(void)
