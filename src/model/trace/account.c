@@ -76,11 +76,11 @@ void gs_account_settle(const struct gs_account *a, uint64_t now_mono_ns,
 static const struct {
 	const char *name, *title, *source;
 } parts[GS_PART_COUNT] = {
-	[GS_PART_GPU_WAIT] = {"gpu_wait", "waiting for the GPU", "probes on calls that wait"},
-	[GS_PART_CUDA] = {"cuda", "other CUDA calls", "probes on CUDA"},
-	[GS_PART_NCCL] = {"nccl", "NCCL calls", "probes on NCCL"},
-	[GS_PART_MPI] = {"mpi", "MPI calls", "probes on MPI"},
-	[GS_PART_OPERATOR] = {"operators", "PyTorch operators (self)", "probes on operators"},
+	[GS_PART_GPU_WAIT] = {"gpu_wait", "waiting for the GPU", "calls that wait"},
+	[GS_PART_CUDA] = {"cuda", "other CUDA calls", "calls of CUDA"},
+	[GS_PART_NCCL] = {"nccl", "NCCL calls", "calls of NCCL"},
+	[GS_PART_MPI] = {"mpi", "MPI calls", "calls of MPI"},
+	[GS_PART_OPERATOR] = {"operators", "PyTorch operators (self)", "operators"},
 	[GS_PART_CPU] = {"cpu", "other code on the CPU", "scheduler"},
 	[GS_PART_RUNQUEUE] = {"runqueue", "ready, but no CPU was free", "scheduler"},
 	[GS_PART_LOCK] = {"lock", "waiting for a lock", "scheduler, futex"},
