@@ -28,6 +28,13 @@ static uint32_t name_around(const struct gs_companion_slot *slot, uint32_t depth
 	return depth ? slot->scope[depth - 1].name : 0;
 }
 
+static bool is_in_op(const struct gs_companion_slot *slot, uint32_t depth)
+{
+	while (depth && (!slot->scope[depth - 1].record || slot->scope[depth - 1].is_span))
+		depth--;
+	return depth > 0;
+}
+
 static void write_op(struct companion_self *s, const struct gs_companion_scope *o, uint32_t depth,
 		     uint64_t now, uint16_t cpu, bool is_thrown)
 {
@@ -47,7 +54,9 @@ static void write_op(struct companion_self *s, const struct gs_companion_scope *
 	r->outer = (uint16_t)name_around(s->slot, depth);
 	r->cpu = cpu;
 	r->depth = (uint8_t)depth;
-	r->thrown = is_thrown;
+	r->flags = (uint8_t)((is_thrown ? GS_COMPANION_OP_THROWN : 0) |
+			     (o->is_span ? GS_COMPANION_OP_SPAN : 0) |
+			     (is_in_op(s->slot, depth) ? GS_COMPANION_OP_IN_OP : 0));
 	companion_publish_in(s, r);
 }
 
@@ -154,7 +163,8 @@ static inline bool name_is_written(struct companion_self *s, uint32_t number)
 	return true;
 }
 
-static inline void open_scope(struct companion_self *s, uint32_t number, uint64_t record)
+static inline void open_scope(struct companion_self *s, uint32_t number, uint64_t record,
+			      bool is_span)
 {
 	uint32_t depth = s->slot->n_open;
 	struct gs_companion_scope *o;
@@ -170,6 +180,7 @@ static inline void open_scope(struct companion_self *s, uint32_t number, uint64_
 	o = &s->slot->scope[depth];
 	o->record = record;
 	o->name = number;
+	o->is_span = is_span;
 	o->thrown = ops_torch_thrown();
 	o->start = companion_now();
 	__atomic_store_n(&s->slot->n_open, depth + 1, __ATOMIC_RELEASE);
@@ -182,7 +193,7 @@ static inline void *start_op(enum ops_kind kind, void **ret_context, const void 
 
 	*ret_context = NULL;
 	if (number)
-		open_scope(s, number, (uint64_t)record);
+		open_scope(s, number, (uint64_t)record, kind == OPS_SPAN);
 	return ret_context;
 }
 
@@ -261,7 +272,7 @@ void *ops_op_enter(uint64_t sp)
 
 	if (s) {
 		drop_left(s, sp);
-		open_scope(s, number, sp | PASS);
+		open_scope(s, number, sp | PASS, false);
 	}
 	if (!__atomic_load_n(&real, __ATOMIC_ACQUIRE))
 		__atomic_store_n(&real, ops_start_find(EXECUTE_TEXT(OPS_EXECUTE)),

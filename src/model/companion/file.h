@@ -139,7 +139,8 @@ struct gs_companion_scope {
 	uint64_t record; /* address of PyTorch's record of it; 0: it is over, those in it are not */
 	uint32_t name;   /* number in the process, from 1 */
 	uint32_t thrown; /* exceptions that were on their way when it began */
-	uint64_t pad;
+	uint32_t is_span; /* 1: the program marks it, it is no operator */
+	uint32_t pad;
 };
 _Static_assert(sizeof(struct gs_companion_scope) == 32, "gs_companion_scope");
 

@@ -24,6 +24,13 @@ struct gs_companion_op_name {
 };
 _Static_assert(sizeof(struct gs_companion_op_name) == 16, "gs_companion_op_name");
 
+enum gs_companion_op_flag {
+	GS_COMPANION_OP_THROWN = 1, /* an exception has left it */
+	GS_COMPANION_OP_SPAN = 2,   /* the program marks it, it is no operator */
+	GS_COMPANION_OP_IN_OP = 4,  /* an operator is around it */
+	GS_COMPANION_OP_FLAGS = 7,
+};
+
 /* An operator has ended. */
 struct gs_companion_op {
 	struct gs_companion_record head;
@@ -32,7 +39,7 @@ struct gs_companion_op {
 	uint16_t outer; /* name of the innermost one around it; 0 none */
 	uint16_t cpu;   /* where it ended */
 	uint8_t depth;  /* how many were open around it */
-	uint8_t thrown; /* 1: an exception has left it */
+	uint8_t flags;  /* enum gs_companion_op_flag */
 };
 _Static_assert(sizeof(struct gs_companion_op) == 32, "gs_companion_op");
 

@@ -116,12 +116,12 @@ static void add_busy(struct gs_inside *in, const struct gs_companion_thread *fro
 		b->ns[gs_func_inside(gs_func_by_id(func))] += ns;
 }
 
-/* An operator's time is its own without that of calls in it, which come before it. */
+/* Operators' time is that of those that are in no other, without that of calls in them. */
 static void add_op_time(struct gs_inside *in, const struct held_event *e)
 {
-	struct busy_thread *b = e->call.depth || !(e->is_op || e->is_in_op)
-					? NULL
-					: busy_of(in, e->call.pid, e->call.tid);
+	struct busy_thread *b = e->is_outer || (e->is_in_op && !e->call.depth)
+					? busy_of(in, e->call.pid, e->call.tid)
+					: NULL;
 
 	if (b)
 		*(e->is_op ? &b->ns[GS_INSIDE_OPERATOR] : &b->in_ops_ns) += e->call.dur_ns;
@@ -152,18 +152,31 @@ static void move_time(struct gs_account_reading *a, unsigned inside, uint64_t ns
 	}
 }
 
+/* Of operators' time as much was spent waiting for a processor as of all time of the thread: the rest it ran. */
+static void move_op_time(struct gs_account_reading *a, const struct busy_thread *b)
+{
+	uint64_t ns = b->ns[GS_INSIDE_OPERATOR], *cpu_ns = &a->time_ns[GS_STATE_CPU][0], ran_ns;
+
+	ns -= b->in_ops_ns < ns ? b->in_ops_ns : ns;
+	if (!*cpu_ns)
+		return;
+	ran_ns = (uint64_t)((double)ns * (double)*cpu_ns /
+			    (double)(*cpu_ns + a->time_ns[GS_STATE_RUNQUEUE][0]));
+	ran_ns = ran_ns < *cpu_ns ? ran_ns : *cpu_ns;
+	*cpu_ns -= ran_ns;
+	a->time_ns[GS_STATE_CPU][GS_INSIDE_OPERATOR] += ran_ns;
+}
+
 void gs_inside_account(struct gs_inside *in, struct gs_account_reading *reading)
 {
 	uint64_t i;
 
 	if (!in || !gs_map_get(&in->busy_of, (uint64_t)reading->pid << 32 | reading->tid, &i))
 		return;
-	for (unsigned inside = GS_INSIDE_NONE + 1; inside < GS_INSIDE_COUNT; inside++) {
-		uint64_t ns = in->busy[i].ns[inside],
-			 less_ns = inside == GS_INSIDE_OPERATOR ? in->busy[i].in_ops_ns : 0;
-
-		move_time(reading, inside, ns > less_ns ? ns - less_ns : 0);
-	}
+	for (unsigned inside = GS_INSIDE_NONE + 1; inside < GS_INSIDE_COUNT; inside++)
+		if (inside != GS_INSIDE_OPERATOR)
+			move_time(reading, inside, in->busy[i].ns[inside]);
+	move_op_time(reading, &in->busy[i]);
 }
 
 static void take_call(struct gs_inside *in, const struct gs_companion_thread *from,
@@ -257,7 +270,7 @@ static void take_op(struct gs_inside *in, const struct gs_companion_thread *from
 	struct held_event *e;
 
 	if (!in->ops.funcs || !(from->doors >> GS_COMPANION_OPS & 1) || !r->name ||
-	    r->name >= GS_COMPANION_OP_NAMES || r->thrown > 1) {
+	    r->name >= GS_COMPANION_OP_NAMES || r->flags & ~(unsigned)GS_COMPANION_OP_FLAGS) {
 		count_bad(in, 1);
 		return;
 	}
@@ -266,13 +279,15 @@ static void take_op(struct gs_inside *in, const struct gs_companion_thread *from
 	if (!e)
 		return;
 	e->is_op = true;
+	e->is_span = r->flags & GS_COMPANION_OP_SPAN;
+	e->is_outer = !(r->flags & (GS_COMPANION_OP_SPAN | GS_COMPANION_OP_IN_OP));
 	e->file = from->file;
 	e->call = (struct gs_event_call){.head = {.kind = GS_EV_CALL, .bytes = sizeof(e->call)},
 					 .start_ns = start_ns,
 					 .dur_ns = e->end_ns - start_ns,
 					 .pid = from->pid,
 					 .tid = from->tid,
-					 .ret = r->thrown,
+					 .ret = r->flags & GS_COMPANION_OP_THROWN,
 					 .func = r->name,
 					 .scope = r->outer,
 					 .cpu = r->cpu,
@@ -394,9 +409,10 @@ static void place_event(struct around *a, struct held_event *e)
 		a->n--;
 	if (!e->is_op && !e->call.scope && a->n) {
 		e->call.scope = a->op[a->n - 1].func;
-		e->is_in_op = true;
+		for (unsigned i = 0; i < a->n; i++)
+			e->is_in_op |= !a->op[i].is_span;
 	} else if (e->is_op && !e->file && a->n < GS_ARRAY_LEN(a->op)) {
-		a->op[a->n++] = (struct inside_open_op){e->call.start_ns, e->call.func};
+		a->op[a->n++] = (struct inside_open_op){e->call.start_ns, e->call.func, e->is_span};
 	}
 }
 

@@ -16,6 +16,7 @@ struct held_event {
 	struct gs_event *other; /* owned; in place of a call */
 	uint64_t file;          /* of an operator whose numbers are not ids yet; else 0 */
 	bool is_op;             /* an operator */
+	bool is_span, is_outer; /* of these: not one as such; in no other */
 	bool is_in_op;          /* a call that an operator made */
 };
 

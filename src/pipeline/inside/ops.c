@@ -70,7 +70,8 @@ void inside_ops_take_open(struct inside_ops *o, struct gs_companion_ticks *ticks
 			continue;
 		o->open[o->n_open++] = (struct inside_open_op){
 			.start_ns = gs_companion_thread_ns(ticks, from, scopes[i].start),
-			.func = id};
+			.func = id,
+			.is_span = scopes[i].is_span};
 	}
 	if (o->n_open > first)
 		gs_map_put(&o->open_at, (uint64_t)from->pid << 32 | from->tid,

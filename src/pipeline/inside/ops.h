@@ -17,6 +17,7 @@
 struct inside_open_op {    /* as of the last reading */
 	uint64_t start_ns; /* monotonic */
 	uint16_t func;     /* id */
+	bool is_span;      /* no operator */
 };
 
 struct inside_sum { /* calls that were added up, before their name is known */
