@@ -27,6 +27,9 @@
 /* Rounded down; of 0: 0. */
 static inline __attribute__((always_inline)) unsigned gs_log2_u64(unsigned long long v)
 {
+#ifndef __bpf__
+	return v ? 63 - (unsigned)__builtin_clzll(v) : 0;
+#else
 	unsigned r = 0;
 
 	/* Written out: the kernel's instruction set has no count-leading-zeros before v4. */
@@ -51,6 +54,7 @@ static inline __attribute__((always_inline)) unsigned gs_log2_u64(unsigned long 
 		r += 2;
 	}
 	return v >> 1 ? r + 1 : r;
+#endif
 }
 
 /* Where a duration is counted: 0 to GS_HIST_N_BUCKETS - 1. */
