@@ -20,8 +20,7 @@ uint32_t companion_clock;
 uint64_t companion_ns_per_tick;
 __thread struct companion_self companion_self;
 
-/* Have the pages now, with an error in place of the signal that a full file system would send later. */
-static bool fill_pages(void *from, size_t bytes)
+bool companion_fill_pages(void *from, size_t bytes)
 {
 	uintptr_t at = (uintptr_t)from & ~(PAGE - 1);
 
@@ -53,7 +52,8 @@ static bool take_slot(struct companion_self *s)
 						 __ATOMIC_RELAXED))
 			continue;
 		s->ring = live->rings + (uint64_t)i * ring_bytes;
-		if (!fill_pages(slot, sizeof(*slot)) || !fill_pages(s->ring, ring_bytes)) {
+		if (!companion_fill_pages(slot, sizeof(*slot)) ||
+		    !companion_fill_pages(s->ring, ring_bytes)) {
 			__atomic_store_n(&slot->tid, 0, __ATOMIC_RELEASE);
 			return false;
 		}
@@ -118,12 +118,13 @@ struct gs_companion_sum *companion_sum_of(struct companion_self *s, unsigned fun
 
 	/* The pages are had when they are first needed, which is seldom. */
 	if (!s->slot->has_sums)
-		s->slot->has_sums = fill_pages(sums, offsetof(struct gs_companion_sums, sum));
+		s->slot->has_sums =
+			companion_fill_pages(sums, offsetof(struct gs_companion_sums, sum));
 	if (s->slot->has_sums && sums->of[func])
 		return &sums->sum[sums->of[func] - 1];
 	if (s->slot->has_sums && sums->n < GS_COMPANION_SUMS_MAX)
 		sum = &sums->sum[sums->n];
-	if (!sum || !fill_pages(sum, sizeof(*sum))) {
+	if (!sum || !companion_fill_pages(sum, sizeof(*sum))) {
 		s->slot->lost[GS_COMPANION_LOST_SUM][layer % GS_LAYER_MAX]++;
 		return NULL;
 	}

@@ -48,6 +48,9 @@ extern __thread struct companion_self companion_self __attribute__((tls_model("i
  * there is none, or it is too long. */
 bool companion_find_variable(const char *name, char *out, size_t bytes);
 
+/* A file of the folder, as long as that at least, and written by this user alone. False: there is none. */
+bool companion_read_own(const char *folder, const char *name, void *out, size_t bytes);
+
 /* The head of the plan in the folder; false: there is none that can be believed, or it does not want that door. */
 bool companion_read_plan(const char *folder, enum gs_companion_door door,
 			 struct gs_companion_plan *ret_plan);
@@ -98,6 +101,10 @@ static inline uint64_t companion_now_cpu(uint16_t *ret_cpu)
 /* The slow ways: of the first record of a thread, process or child; of a ring that looks full, or ends. */
 bool companion_join(struct companion_self *self);
 bool companion_make_room(struct companion_self *self, size_t bytes, unsigned layer);
+
+/* Have these pages of the file now, with an answer (false) in place of the signal that a full file system would send
+ * later. */
+bool companion_fill_pages(void *from, size_t bytes);
 
 /* The sum of a function's calls that found no room; NULL: there is none left, counted. */
 struct gs_companion_sum *companion_sum_of(struct companion_self *self, unsigned func,

@@ -50,8 +50,7 @@ static bool is_own_file(int fd)
 	       st.st_uid == (uid_t)COMPANION_SYS3(geteuid, 0, 0, 0) && !(st.st_mode & 077);
 }
 
-bool companion_read_plan(const char *folder, enum gs_companion_door door,
-			 struct gs_companion_plan *ret_plan)
+bool companion_read_own(const char *folder, const char *name, void *out, size_t bytes)
 {
 	int dir = (int)COMPANION_SYS4(openat, AT_FDCWD, folder,
 				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -59,19 +58,25 @@ bool companion_read_plan(const char *folder, enum gs_companion_door door,
 	int fd = -1;
 
 	if (dir >= 0)
-		fd = (int)COMPANION_SYS4(openat, dir, GS_COMPANION_PLAN_NAME,
+		fd = (int)COMPANION_SYS4(openat, dir, name,
 					 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
 	if (fd >= 0)
-		good = is_own_file(fd) && COMPANION_SYS3(read, fd, ret_plan, sizeof(*ret_plan)) ==
-						  (long)sizeof(*ret_plan);
+		good = is_own_file(fd) && COMPANION_SYS3(read, fd, out, bytes) == (long)bytes;
 	if (fd >= 0)
 		COMPANION_SYS3(close, fd, 0, 0);
 	if (dir >= 0)
 		COMPANION_SYS3(close, dir, 0, 0);
-	return good && ret_plan->magic == GS_COMPANION_PLAN &&
-	       ret_plan->version == GS_COMPANION_VERSION && ret_plan->doors & 1u << door &&
-	       ret_plan->clock <= GS_COMPANION_TSC && ret_plan->ns_per_tick >> 16 &&
-	       ret_plan->n_slots && ret_plan->n_slots <= GS_COMPANION_SLOTS_MAX &&
+	return good;
+}
+
+bool companion_read_plan(const char *folder, enum gs_companion_door door,
+			 struct gs_companion_plan *ret_plan)
+{
+	return companion_read_own(folder, GS_COMPANION_PLAN_NAME, ret_plan, sizeof(*ret_plan)) &&
+	       ret_plan->magic == GS_COMPANION_PLAN && ret_plan->version == GS_COMPANION_VERSION &&
+	       ret_plan->doors & 1u << door && ret_plan->clock <= GS_COMPANION_TSC &&
+	       ret_plan->ns_per_tick >> 16 && ret_plan->n_slots &&
+	       ret_plan->n_slots <= GS_COMPANION_SLOTS_MAX &&
 	       ret_plan->ring_bytes >= GS_COMPANION_RING_MIN &&
 	       ret_plan->ring_bytes <= GS_COMPANION_RING_MAX &&
 	       !(ret_plan->ring_bytes & (ret_plan->ring_bytes - 1));
