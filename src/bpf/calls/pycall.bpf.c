@@ -44,7 +44,7 @@ struct {
 /* Numbers that user space has taken back. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, GS_PYFUNC_MAX);
+	__uint(max_entries, GS_PYFUNC_KERNEL);
 	__type(value, __u32);
 } gs_free_pyfuncs SEC(".maps");
 
@@ -150,10 +150,10 @@ static __always_inline __u32 number_take(void)
 
 	if (bpf_map_pop_elem(&gs_free_pyfuncs, &n) == 0)
 		return n;
-	if (!s || s->n_pyfuncs >= GS_PYFUNC_MAX - 1)
+	if (!s || s->n_pyfuncs >= GS_PYFUNC_KERNEL - 1)
 		return 0;
 	n = __sync_fetch_and_add(&s->n_pyfuncs, 1);
-	return n < GS_PYFUNC_MAX ? GS_FUNC_MAX + n : 0;
+	return n < GS_PYFUNC_KERNEL ? GS_FUNC_MAX + n : 0;
 }
 
 /* The file and name of a code object into the scratch area, as the event that names them. */

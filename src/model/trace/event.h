@@ -17,6 +17,7 @@
 /* Ids below are rows of model/trace/func.c, others are given during a run (func_set.h). */
 #define GS_FUNC_FIXED      1024
 #define GS_PYFUNC_MAX      (65536 - GS_FUNC_MAX)
+#define GS_PYFUNC_KERNEL   32768 /* numbers of the kernel side; others are given from inside */
 #define GS_THREAD_MAX      2048  /* threads followed at one time */
 #define GS_CELL_MAX        8192  /* (thread, function) pairs aggregated at one time */
 #define GS_CELL_MAX_PYTHON 32768 /* the same where Python functions are among them */

@@ -88,6 +88,11 @@ void gs_ingest_user(struct gs_ingest *feed, const struct gs_user_sum *sum);
 void gs_ingest_mpi(struct gs_ingest *feed, const struct gs_mpi_row *before,
 		   const struct gs_mpi_row *now);
 
+/* A Python function that a process reports itself: the id by which events and cells name it from then on. 0: no
+ * memory. */
+uint16_t gs_ingest_python_function(struct gs_ingest *feed, const char *file, const char *name,
+				   uint32_t line);
+
 /* What a GPU did for a process, as it reports itself: monotonic ns. name: a number that the process gave a kernel's
  * name before, 0 none; the thread that asked for it is work->tid. */
 void gs_ingest_gpu_name(struct gs_ingest *feed, uint32_t pid, uint32_t name, const char *symbol);

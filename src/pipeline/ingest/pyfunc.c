@@ -156,6 +156,20 @@ bool gs_ingest_pyfunc_named(struct gs_ingest *f, const struct gs_event_code *ev)
 	return true;
 }
 
+/* Numbers of these follow all that the kernel side gives: one for each function of records. */
+uint16_t gs_ingest_python_function(struct gs_ingest *f, const char *file, const char *name,
+				   uint32_t line)
+{
+	struct gs_ingest_pyfuncs *p = pyfuncs_of(f);
+	uint32_t idx = p ? place_pyfunc(f, p, *file ? file : "?", *name ? name : "?", line) : 0;
+
+	_Static_assert(GS_PYFUNC_KERNEL + FUNCS_MAX == GS_PYFUNC_MAX, "one number for each");
+	if (!p)
+		return 0;
+	p->of_number[GS_PYFUNC_KERNEL + idx] = (uint16_t)(1 + idx);
+	return (uint16_t)(GS_FUNC_MAX + GS_PYFUNC_KERNEL + idx);
+}
+
 const struct gs_func *gs_ingest_pyfunc(struct gs_ingest *f, unsigned id)
 {
 	struct gs_ingest_pyfuncs *p = pyfuncs_of(f);
