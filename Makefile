@@ -22,7 +22,8 @@
 #   make help       these lines
 BUILD ?= build
 PROGRAM = src/gpuscope src/companion/calls/libgpuscope_companion.so src/companion/gpu/libgpuscope_companion_gpu.so \
-          src/companion/nccl/libgpuscope_companion_nccl.so src/companion/ops/libgpuscope_companion_ops.so
+          src/companion/nccl/libgpuscope_companion_nccl.so src/companion/ops/libgpuscope_companion_ops.so \
+          src/companion/python/libgpuscope_companion_python.so
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) $(PROGRAM)

@@ -66,7 +66,7 @@ ROOMS = [
     Room("model/nccl", BELOW, "",
          "what NCCL says of its operations: plain values and records",
          "numbers of them that are stored"),
-    Room("model/companion", "model/trace/account.h model/gpu_work/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h model/nccl/nccl.h", "",
+    Room("model/companion", "model/trace/account.h model/gpu_work/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h model/trace/python.h model/nccl/nccl.h", "",
          "the file by which a traced process reports what is seen from inside of it",
          "its layout, kinds of its records, what a copy of it must be like to be believed"),
     Room("bpf/common", "", "",
@@ -96,6 +96,9 @@ ROOMS = [
     Room("companion/nccl", "model/nccl/nccl.h model/companion companion/ring", "",
          "operations of NCCL as it reports them itself, from inside of a traced program: libgpuscope_companion_nccl.so",
          "layouts of NCCL's interface for profilers, in which of its versions what may be asked for"),
+    Room("companion/python", "model/trace/python.h model/trace/python_match.h model/companion companion/ring", "",
+         "calls of Python functions, by the interpreter's own interfaces for it, from inside of a traced program: libgpuscope_companion_python.so",
+         "which functions of CPython's C API there are by version, where its frames and thread states have what is read"),
     Room("companion/calls", "model/call model/companion companion/ring", "",
          "calls of CUDA and NCCL from inside of a traced program: libgpuscope_companion.so",
          "what a loader has in memory of libraries, and pointers to functions there"),
@@ -379,7 +382,7 @@ def name_of(path):
 def kind_of(path):
     if path in ("model/call", "model/gpu_queue", "model/gpu_work", "model/nccl"):  # no file to compile by itself
         return "headers"
-    if path in ("companion/calls", "companion/gpu", "companion/nccl", "companion/ops"):  # libraries of their own, which their meson.builds make
+    if path in ("companion/calls", "companion/gpu", "companion/nccl", "companion/ops", "companion/python"):  # libraries of their own, which their meson.builds make
         return "apart"
     folder = path.split("/")[0]
     return "program" if folder == "commands" and path != "commands/common" else "kernel" if folder == "bpf" else "library"

@@ -47,7 +47,7 @@ static void make_file(const char *folder, uint32_t pid, uint32_t door, const uin
 	snprintf(path, sizeof(path), "%s/%u-1", folder, pid);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	if (fd < 0 || stat("/proc/self/ns/pid", &st) < 0 ||
-	    ftruncate(fd, (off_t)gs_companion_file_bytes(1, RING_BYTES)) < 0)
+	    ftruncate(fd, (off_t)gs_companion_file_bytes(1, RING_BYTES, 0)) < 0)
 		abort();
 	head.pid_namespace = st.st_ino;
 	slot.written = (bytes < RING_BYTES ? bytes : RING_BYTES) & ~7ull;

@@ -44,6 +44,16 @@ struct calls_way { /* as thunks.S takes it, in two registers */
 	int64_t n_words; /* negative: it is not recorded */
 };
 
+/* The name is GS_COMPANION_AROUND. */
+__attribute__((visibility("default"))) struct gs_companion_around *calls_gpuscope_around(void);
+
+static __thread struct gs_companion_around calls_around __attribute__((tls_model("initial-exec")));
+
+struct gs_companion_around *calls_gpuscope_around(void)
+{
+	return &calls_around;
+}
+
 struct calls_way calls_enter(uint32_t number, const uint64_t *args, uint64_t sp);
 void calls_leave(uint32_t number, int32_t ret, uint64_t sp);
 
@@ -219,7 +229,7 @@ static void write_call(struct companion_self *s, struct gs_frame *f, const struc
 	c->func = (uint16_t)o->id;
 	c->cpu = cpu;
 	c->depth = (uint8_t)depth;
-	c->pad = 0;
+	c->python = (uint16_t)calls_around.python;
 	c->ret = o->ret;
 	c->aux = (uint32_t)gs_args_word(f, d->v_aux);
 	c->stream = gs_args_word(f, d->v_stream);
@@ -338,6 +348,7 @@ void calls_leave(uint32_t number, int32_t ret, uint64_t sp)
 	f = &slot->open[--depth];
 	o.dur_ns = now - f->start_ns;
 	o.failed = ret && ret != d->not_error;
+	calls_around.launches += d->op == GS_CLASS_LAUNCH || d->op == GS_CLASS_GRAPH_LAUNCH;
 	if (!companion_live->head->stopped) {
 		if (d->post == GS_POST_KERNEL_NAME && !o.failed)
 			write_asked(s, f->v[2], f->start_ns, o.id, d->layer);

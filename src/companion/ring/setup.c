@@ -160,7 +160,7 @@ static struct gs_companion_head *make_file(int folder, mode_t mode, uint64_t byt
 bool companion_announce(void)
 {
 	struct companion_live *live = companion_live;
-	uint64_t bytes = gs_companion_file_bytes(setup.n_slots, setup.ring_bytes);
+	uint64_t bytes = gs_companion_file_bytes(setup.n_slots, setup.ring_bytes, setup.doors);
 	struct gs_companion_head *head = NULL;
 	mode_t mode = 0600;
 	int folder;

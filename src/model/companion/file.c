@@ -6,12 +6,14 @@
 #include "model/companion/gpu.h"
 #include "model/companion/nccl.h"
 #include "model/companion/ops.h"
+#include "model/companion/python.h"
 
-uint64_t gs_companion_file_bytes(uint32_t n_slots, uint32_t ring_bytes)
+uint64_t gs_companion_file_bytes(uint32_t n_slots, uint32_t ring_bytes, uint32_t doors)
 {
-	return GS_COMPANION_SLOTS_AT +
-	       (uint64_t)n_slots * (sizeof(struct gs_companion_slot) + ring_bytes +
-				    sizeof(struct gs_companion_sums));
+	if (doors & 1u << GS_COMPANION_PYTHON)
+		return gs_companion_python_names_at(n_slots, ring_bytes) +
+		       sizeof(struct gs_companion_python_names);
+	return gs_companion_python_at(n_slots, ring_bytes);
 }
 
 int gs_companion_head_check(const struct gs_companion_head *head, uint64_t file_bytes)
@@ -25,7 +27,7 @@ int gs_companion_head_check(const struct gs_companion_head *head, uint64_t file_
 	    head->ring_bytes & (head->ring_bytes - 1) || head->clock > GS_COMPANION_TSC ||
 	    head->rings_at != GS_COMPANION_SLOTS_AT +
 				      head->n_slots * (uint64_t)sizeof(struct gs_companion_slot) ||
-	    file_bytes != gs_companion_file_bytes(head->n_slots, head->ring_bytes))
+	    file_bytes != gs_companion_file_bytes(head->n_slots, head->ring_bytes, head->doors))
 		return -EBADMSG;
 	return 0;
 }
@@ -51,6 +53,10 @@ size_t gs_companion_min_bytes(unsigned kind)
 		return sizeof(struct gs_companion_gpu_work);
 	case GS_COMPANION_GPU_STATE:
 		return sizeof(struct gs_companion_gpu_state);
+	case GS_COMPANION_PYTHON_CALL:
+		return sizeof(struct gs_companion_python_call);
+	case GS_COMPANION_PYTHON_STATE:
+		return sizeof(struct gs_companion_python_state);
 	case GS_COMPANION_NCCL_COMM:
 		return sizeof(struct gs_companion_nccl_comm);
 	case GS_COMPANION_NCCL_OP:

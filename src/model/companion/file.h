@@ -108,10 +108,12 @@ enum gs_companion_kind {
 
 /* What was not recorded, by cause. */
 enum gs_companion_loss {
-	GS_COMPANION_LOST_FULL = 0, /* no room in the ring */
-	GS_COMPANION_LOST_DEEP = 1, /* more than GS_COMPANION_OPEN_MAX calls were open */
-	GS_COMPANION_LOST_LEFT = 2, /* open calls that never returned (longjmp, exceptions) */
-	GS_COMPANION_LOST_SUM = 3,  /* calls that found no room in the ring, and no sum */
+	GS_COMPANION_LOST_FULL = 0,    /* no room in the ring */
+	GS_COMPANION_LOST_DEEP = 1,    /* more than GS_COMPANION_OPEN_MAX calls were open */
+	GS_COMPANION_LOST_LEFT = 2,    /* open calls that never returned (longjmp, exceptions) */
+	GS_COMPANION_LOST_SUM = 3,     /* calls that found no room in the ring, and no sum */
+	GS_COMPANION_LOST_UNTIMED = 4, /* of Python: too many were open, only counted */
+	GS_COMPANION_LOST_FUNC = 5,    /* of Python functions that got no number */
 	GS_COMPANION_LOSSES
 };
 
@@ -209,7 +211,7 @@ struct gs_companion_call {
 	uint16_t cpu; /* where it returned */
 	uint8_t depth;
 	uint8_t flags;
-	uint16_t pad;
+	uint16_t python; /* number of the Python function around it (python.h); 0: none is known */
 	int32_t ret;
 	uint32_t aux;
 	uint64_t bytes;
@@ -247,6 +249,14 @@ struct gs_companion_asked {
 };
 _Static_assert(sizeof(struct gs_companion_asked) == 24, "gs_companion_asked");
 
+/* What the doors of one thread know of each other, as calls and Python are seen by two libraries. The one of calls has it, and
+ * exports a function of the name GS_COMPANION_AROUND that returns it for the calling thread. */
+struct gs_companion_around {
+	uint32_t python;   /* number of the innermost Python function that is seen; 0 none */
+	uint32_t launches; /* of kernels and graphs so far */
+};
+#define GS_COMPANION_AROUND "calls_gpuscope_around"
+
 /* --- the plan: what gpuscope asks for, written by it, read by processes as they begin --- */
 
 struct gs_companion_plan {
@@ -275,8 +285,8 @@ _Static_assert(sizeof(struct gs_companion_func) == 28, "gs_companion_func");
 
 /* --- what the reader asks of a copy --- */
 
-/* The size of the file; n_slots and ring_bytes as they may be. */
-uint64_t gs_companion_file_bytes(uint32_t n_slots, uint32_t ring_bytes);
+/* The size of the file; n_slots and ring_bytes as they may be. doors: that of Python needs more (python.h). */
+uint64_t gs_companion_file_bytes(uint32_t n_slots, uint32_t ring_bytes, uint32_t doors);
 
 /* May a file of so many bytes be read by this head? 0; -EBADMSG: it is none, or damaged;
  * -EPROTONOSUPPORT: of another version. */

@@ -24,7 +24,7 @@ static struct gs_companion_head good_head(void)
 
 static void heads(void **state)
 {
-	const uint64_t bytes = gs_companion_file_bytes(RUN_SLOTS, RUN_RING_BYTES);
+	const uint64_t bytes = gs_companion_file_bytes(RUN_SLOTS, RUN_RING_BYTES, 0);
 	struct gs_companion_head h = good_head();
 
 	assert_int_equal(bytes, 4096 + 4 * (8192 + 4096 + sizeof(struct gs_companion_sums)));
@@ -43,13 +43,14 @@ static void heads(void **state)
 	h.n_slots = 0;
 	assert_int_equal(gs_companion_head_check(&h, 4096), -EBADMSG);
 	h.n_slots = GS_COMPANION_SLOTS_MAX + 1;
-	assert_int_equal(
-		gs_companion_head_check(&h, gs_companion_file_bytes(h.n_slots, h.ring_bytes)),
-		-EBADMSG);
+	assert_int_equal(gs_companion_head_check(
+				 &h, gs_companion_file_bytes(h.n_slots, h.ring_bytes, h.doors)),
+			 -EBADMSG);
 	h = good_head();
 	h.ring_bytes = 12288;
-	assert_int_equal(gs_companion_head_check(&h, gs_companion_file_bytes(h.n_slots, 12288)),
-			 -EBADMSG);
+	assert_int_equal(
+		gs_companion_head_check(&h, gs_companion_file_bytes(h.n_slots, 12288, h.doors)),
+		-EBADMSG);
 	h.clock = 7;
 	assert_int_equal(gs_companion_head_check(&h, bytes), -EBADMSG);
 }
@@ -95,7 +96,8 @@ static int file_with(const struct run *r, const char *name, mode_t mode)
 	snprintf(path, sizeof(path), "%s/%s", gs_companion_files_folder(r->files), name);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, (off_t)gs_companion_file_bytes(h.n_slots, h.ring_bytes)), 0);
+	assert_int_equal(
+		ftruncate(fd, (off_t)gs_companion_file_bytes(h.n_slots, h.ring_bytes, h.doors)), 0);
 	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	fchmod(fd, mode);
 	return fd;
@@ -334,8 +336,9 @@ static void put_head(const char *folder, const char *name, const struct gs_compa
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	assert_true(fd >= 0);
-	assert_int_equal(
-		ftruncate(fd, (off_t)gs_companion_file_bytes(head->n_slots, head->ring_bytes)), 0);
+	assert_int_equal(ftruncate(fd, (off_t)gs_companion_file_bytes(
+					       head->n_slots, head->ring_bytes, head->doors)),
+			 0);
 	assert_int_equal(pwrite(fd, head, sizeof(*head), 0), sizeof(*head));
 	close(fd);
 }
