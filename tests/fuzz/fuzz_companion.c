@@ -7,6 +7,7 @@
 
 #define FUZZ_MS_AT_ALL 3000.0 /* some bytes describe rings of megabytes */
 #include "replay_main.h"
+#include "model/companion/python.h"
 #include "sources/companion/companion.h"
 
 static unsigned sum; /* so that what is read is used */
@@ -51,12 +52,41 @@ static void take_sum(void *ctx, const struct gs_companion_thread *from,
 	sum += now->func + now->hist[GS_HIST_N_BUCKETS - 1];
 }
 
+static void take_name(void *ctx, uint32_t pid, uint32_t number, const char *file, const char *name,
+		      uint32_t line)
+{
+	if (!number || number >= GS_COMPANION_PYTHON_FUNCS ||
+	    strlen(file) > GS_COMPANION_PYTHON_TEXT_MAX ||
+	    strlen(name) > GS_COMPANION_PYTHON_TEXT_MAX)
+		abort();
+	sum += line;
+}
+
+static void take_row(void *ctx, const struct gs_companion_thread *from,
+		     const struct gs_companion_python_sum *s)
+{
+	if (s->before->calls == s->now->calls)
+		abort();
+	sum += s->now->number + s->hist[GS_HIST_N_BUCKETS - 1] + s->hist_before[0];
+}
+
+static void take_frame(void *ctx, const struct gs_companion_thread *from,
+		       const struct gs_companion_python_frame *frame, unsigned depth)
+{
+	if (depth >= GS_COMPANION_PYTHON_OPEN)
+		abort();
+	sum += frame->number;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	const struct gs_companion_handler h = {.record = take_record,
 					       .inner = take_inner,
 					       .open = take_open,
 					       .sum = take_sum,
+					       .python_name = take_name,
+					       .python_sum = take_row,
+					       .python_open = take_frame,
 					       .lost = take_lost};
 	struct gs_companion_file *file = NULL;
 	struct sparse_file s;
@@ -75,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			abort();
 		gs_companion_file_read(file, &h, true, &full);
 		gs_companion_file_open_calls(file, &h);
-		gs_companion_file_reclaim(file);
+		gs_companion_file_reclaim(file, &h);
 		if (ftruncate(s.fd, GS_COMPANION_SLOTS_AT) < 0)
 			abort();
 		gs_companion_file_read(file, &h, true, &full);

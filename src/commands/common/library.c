@@ -25,7 +25,8 @@ int gs_cli_find_library(const char *name, char *out, size_t bytes, struct gs_err
 					     "companion/calls/",
 					     "companion/gpu/",
 					     "companion/nccl/",
-					     "companion/ops/"};
+					     "companion/ops/",
+					     "companion/python/"};
 	char self[PATH_MAX], real[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 

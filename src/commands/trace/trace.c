@@ -98,7 +98,7 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 		trace_output_attach(t->output, attach);
 }
 
-/* A library of CUDA, NCCL or PyTorch in a process that is seen from inside: said once for each. */
+/* A library of CUDA, NCCL or PyTorch, or an interpreter, in a process that is seen from inside: said once for each. */
 static bool on_leaves_out(void *ctx, pid_t pid, const char *path)
 {
 	struct trace *t = ctx;
@@ -128,11 +128,11 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 /* Processes that were started to be seen from inside and are not get their probes now. */
 static void attach_late(struct trace *t)
 {
-	const char *library;
+	struct gs_inside_late late;
 	pid_t pid;
 
-	while (t->inside && (pid = trace_output_next_late(t->output, &library)) > 0) {
-		on_late(t, library, pid, GS_INSIDE_WAIT_NS);
+	while (t->inside && (pid = trace_output_next_late(t->output, &late)) > 0) {
+		on_late(t, late.what, pid, late.gap_ns);
 		gs_uprobe_attach_process(t->probe, pid);
 	}
 }

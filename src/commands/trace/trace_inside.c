@@ -29,6 +29,7 @@
 #define OPS_LIBRARY        "libgpuscope_companion_ops.so"
 #define OPS_SETTINGS       "GPUSCOPE_COMPANION_OPS"
 #define OPS_SETTINGS_BYTES 8192 /* that the library takes (companion/ops) */
+#define PYTHON_LIBRARY     "libgpuscope_companion_python.so"
 #define NS_PER_MS          1000000u
 #define LAYERS             (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
 
@@ -43,7 +44,8 @@ struct trace_inside {
 	bool names_nccl;            /* it was asked for by name */
 	char ops_library[PATH_MAX]; /* "": operators are not seen */
 	char ops_settings[OPS_SETTINGS_BYTES];
-	bool names_ops; /* likewise */
+	bool names_ops;                /* likewise */
+	char python_library[PATH_MAX]; /* "": Python functions are not seen from inside */
 };
 
 /* Of the layers that are seen from inside, what the options choose. */
@@ -159,26 +161,46 @@ static int prepare_ops(const struct trace_options *o, struct trace_inside *in, s
 					   why);
 }
 
-/* Of those that were asked for, each that can be; of GPUs and NCCL it is said why not. */
+/* Of Python functions; also what is asked of that door. */
+static int prepare_python(const struct trace_options *o, struct trace_inside *in,
+			  struct gs_err *why)
+{
+	int r = gs_cli_find_library(PYTHON_LIBRARY, in->python_library, sizeof(in->python_library),
+				    why);
+
+	if (r == 0)
+		r = gs_companion_plan_write_python(gs_companion_files_folder(in->files),
+						   !o->summary_only, o->python_globs,
+						   o->n_python_globs, why);
+	if (r < 0)
+		in->python_library[0] = '\0';
+	return r;
+}
+
+/* Of those that were asked for, each that can be; of all but calls it is said why not. */
 static int prepare_doors(const struct trace_options *o, struct trace_inside *in, const bool *wanted,
 			 struct gs_err *why)
 {
-	struct gs_err gpu_why = {{0}}, nccl_why = {{0}}, ops_why = {{0}};
+	struct gs_err gpu_why = {{0}}, nccl_why = {{0}}, ops_why = {{0}}, python_why = {{0}};
 	int gpu = o->inside_gpu ? prepare_gpu(o, in, &gpu_why) : 0;
 	int nccl = o->inside_nccl ? prepare_nccl(o, in, &nccl_why) : 0;
-	uint32_t doors = in->nccl_library[0] ? 1u << GS_COMPANION_NCCL : 0;
 	int ops = o->inside_ops ? prepare_ops(o, in, &ops_why) : 0;
+	int python = o->inside_python ? prepare_python(o, in, &python_why) : 0;
+	uint32_t doors = (in->nccl_library[0] ? 1u << GS_COMPANION_NCCL : 0) |
+			 (in->ops_library[0] ? 1u << GS_COMPANION_OPS : 0) |
+			 (in->python_library[0] ? 1u << GS_COMPANION_PYTHON : 0);
 
 	if (ops < 0)
 		gs_cli_print_message("--inside=ops: %s; operators are traced by probes",
 				     gs_err_text(&ops_why, ops));
-	if (in->ops_library[0])
-		doors |= 1u << GS_COMPANION_OPS;
 
 	if (gpu < 0)
 		gs_cli_print_message("--inside=gpu: %s", gs_err_text(&gpu_why, gpu));
 	if (nccl < 0)
 		gs_cli_print_message("--inside=nccl: %s", gs_err_text(&nccl_why, nccl));
+	if (python < 0)
+		gs_cli_print_message("--inside=python: %s; Python is traced by probes",
+				     gs_err_text(&python_why, python));
 	if (o->inside_calls) {
 		int r = gs_cli_find_library(GS_CLI_COMPANION_CALLS, in->library,
 					    sizeof(in->library), why);
@@ -201,7 +223,8 @@ int trace_inside_new(const struct trace_options *o, struct gs_func_set *funcs,
 	struct gs_err why = {{0}};
 	int r;
 
-	if (!o->inside_calls && !o->inside_ops && !o->inside_gpu && !o->inside_nccl)
+	if (!o->inside_calls && !o->inside_ops && !o->inside_gpu && !o->inside_nccl &&
+	    !o->inside_python)
 		return 0;
 	in = calloc(1, sizeof(*in));
 	if (!in)
@@ -226,6 +249,8 @@ int trace_inside_new(const struct trace_options *o, struct gs_func_set *funcs,
 		r = gs_inside_new(in->files, wanted, &in->events);
 	if (r == 0 && in->ops_library[0])
 		gs_inside_set_ops(in->events, funcs);
+	if (r == 0 && in->python_library[0])
+		gs_inside_set_python(in->events, o->python_gc || o->python_gil);
 	if (r < 0) {
 		gs_cli_print_message("--inside: %s; everything is traced by probes",
 				     gs_err_text(&why, r));
@@ -315,6 +340,8 @@ void trace_inside_enter(const struct trace_inside *in)
 		add_to_variable("LD_PRELOAD", in->gpu_library);
 		setenv(INJECTION, in->gpu_library, 1);
 	}
+	if (in->python_library[0])
+		add_to_variable("LD_PRELOAD", in->python_library);
 	if (in->gpu_settings[0])
 		setenv(GPU_SETTINGS, in->gpu_settings, 1);
 	if (in->nccl_library[0])

@@ -40,7 +40,9 @@ struct trace_python {
 
 void trace_python_calls(const struct trace_options *o, struct gs_uprobe_options *po)
 {
-	po->python_calls = o->python_calls;
+	/* Other probes in the interpreter take those of calls along: they are left out then. */
+	po->python_calls =
+		o->python_calls && !(o->inside_python && (o->python_gc || o->python_gil));
 	memcpy(po->py_globs, o->python_globs, sizeof(po->py_globs));
 	po->n_py_globs = o->n_python_globs;
 	for (unsigned i = 0; i < GS_PYCALL_N; i++)

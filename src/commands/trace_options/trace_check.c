@@ -100,15 +100,18 @@ static int check_files(const struct trace_options *o)
 }
 
 /* What needs both doors of one call. */
-static int check_inside(const struct trace_options *o)
+static int check_calls(const struct trace_options *o)
 {
 	const uint32_t above = 1u << GS_LAYER_PYTHON | 1u << GS_LAYER_USER |
 			       (o->inside_ops ? 0 : 1u << GS_LAYER_TORCH);
 
-	if (o->layers & above || o->python_calls || (o->ops.n && !o->inside_ops) ||
+	if (o->layers & above || (o->ops.n && !o->inside_ops) ||
 	    (o->op_set_given && !o->inside_ops) || o->n_probe_files)
 		return refuse_trace(
-			"--inside=calls cannot trace Python functions or described probes, and operators only from inside, too: leave out one of the two, or give --inside=calls,ops");
+			"--inside=calls cannot trace described probes, and operators only from inside, too: leave out one of the two, or give --inside=calls,ops");
+	if (o->python_calls && !o->inside_python)
+		return refuse_trace(
+			"--inside=calls needs Python functions to be traced from inside, too: --inside=calls,python");
 	if (o->native_stack_at & ~(unsigned)GS_AT_SAMPLE ||
 	    o->py_stack_at & ~(unsigned)GS_AT_SAMPLE)
 		return refuse_trace(
@@ -128,18 +131,18 @@ static int check_inside_ops(const struct trace_options *o)
 	return 0;
 }
 
-/* Of calls and of operators. */
-static int check_inside_both(const struct trace_options *o)
+/* Of calls of CUDA and NCCL, of operators, and of Python. */
+static int check_inside(const struct trace_options *o)
 {
 	if (!o->command)
 		return refuse_trace(
 			"--inside needs a command to load its library into: gpuscope trace --inside=calls -- COMMAND");
 	if (o->min_dur_ns)
 		return refuse_trace(
-			"--inside=calls and --inside=ops record every call: leave out one of it and --min-duration");
+			"--inside=calls, --inside=ops and --inside=python record every call: leave out one of them and --min-duration");
 	if (o->estimate)
 		return refuse_trace(
-			"--estimate estimates the cost of probes, and --inside=calls and --inside=ops place none: leave out one of the two");
+			"--estimate estimates the cost of probes, and --inside=calls, --inside=ops and --inside=python place none: leave out one of the two");
 	return 0;
 }
 
@@ -180,8 +183,8 @@ int trace_check_stacks(const struct trace_options *o)
 		return refuse_trace("--nvml: the library does not exist or is not readable");
 	if (o->gpu_window_ns && !o->inside_gpu && !o->inside_nccl)
 		return refuse_trace("--gpu-window needs --inside=gpu or --inside=nccl");
-	r = o->inside_calls || o->inside_ops ? check_inside_both(o) : 0;
+	r = o->inside_calls || o->inside_ops || o->inside_python ? check_inside(o) : 0;
 	if (r == 0 && o->inside_calls)
-		r = check_inside(o);
+		r = check_calls(o);
 	return r == 0 && o->inside_ops ? check_inside_ops(o) : r;
 }

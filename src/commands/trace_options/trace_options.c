@@ -259,6 +259,8 @@ static int add_inside(void *target, const struct gs_cli_option *option, char *ar
 		o->inside_gpu = true;
 	else if (strcmp(argument, "nccl") == 0)
 		o->inside_nccl = true;
+	else if (strcmp(argument, "python") == 0)
+		o->inside_python = true;
 	else
 		return -EINVAL;
 	return 0;
@@ -310,8 +312,8 @@ static const struct gs_cli_option option_table[] = {
 	{"probes", 0, "FILE", "also trace the probes of this file; may be repeated", GS_CLI_SET,
 	 .set = add_probe_file},
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
-	{"inside", 0, "[WHAT[,WHAT]]", "trace calls, ops, gpu, nccl (or all) by loaded libraries",
-	 GS_CLI_LIST, .words = "calls ops gpu nccl", .set = add_inside},
+	{"inside", 0, "[WHAT[,WHAT]]", "trace calls, ops, gpu, nccl, python by loaded libraries",
+	 GS_CLI_LIST, .words = "calls ops gpu nccl python", .set = add_inside},
 	{"gpu-window", 0, "TIME/TIME", "GPU tracing window/period (1s/20s), or always", GS_CLI_SET,
 	 .takes =
 		 "two times, such as 1s/20s (100ms at least, and shorter than the second), or always",

@@ -62,10 +62,11 @@ struct trace_options {  /* Fields as the options of trace_options.c that set the
 	bool python_wants_calls;         /* stacks belong to calls: these come one by one */
 	struct trace_globs line_filters; /* none: the usual one */
 	bool summary_only;
-	bool inside_calls; /* calls of CUDA and NCCL by the library in the command's processes */
-	bool inside_gpu;   /* what GPUs did, likewise */
-	bool inside_nccl;  /* what NCCL says of its operations, likewise */
-	bool inside_ops;   /* operators of PyTorch, likewise */
+	bool inside_calls;  /* calls of CUDA and NCCL by the library in the command's processes */
+	bool inside_gpu;    /* what GPUs did, likewise */
+	bool inside_nccl;   /* what NCCL says of its operations, likewise */
+	bool inside_ops;    /* operators of PyTorch, likewise */
+	bool inside_python; /* calls of Python functions, likewise */
 	bool inside_all; /* all of these were asked for by no name: what a program has not is no news */
 	uint64_t gpu_window_ns, gpu_period_ns; /* 0, 0: the usual ones; period 0: always */
 	const char *outputs[TRACE_MAX_OUTPUTS];

@@ -58,6 +58,9 @@ void trace_python_settle(struct trace_options *o)
 {
 	uint32_t python = 1u << GS_LAYER_PYTHON;
 
+	/* Who names it wants calls of Python; who wants all that can be had from inside has said whether. */
+	o->python_calls |= o->inside_python;
+	o->inside_python |= o->inside_all && o->python_calls;
 	if (o->layers & python) {
 		o->python_gc = true; /* some a second: costs nothing */
 		o->py_stack_at |= GS_AT_SAMPLE | GS_AT_LAUNCH | GS_AT_COLLECTIVE | GS_AT_ALLOC;

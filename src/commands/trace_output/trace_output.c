@@ -543,12 +543,12 @@ int trace_output_attaches(struct trace_output *o, pid_t pid, const char *path)
 	return r;
 }
 
-pid_t trace_output_next_late(struct trace_output *o, const char **ret_library)
+pid_t trace_output_next_late(struct trace_output *o, struct gs_inside_late *ret_late)
 {
 	pid_t pid;
 
 	pthread_mutex_lock(&o->lock);
-	pid = (pid_t)gs_inside_next_late(o->inside, ret_library);
+	pid = (pid_t)gs_inside_next_late(o->inside, ret_late);
 	pthread_mutex_unlock(&o->lock);
 	return pid;
 }

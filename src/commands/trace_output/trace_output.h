@@ -15,10 +15,10 @@
 #include "model/trace/attach.h"
 #include "model/trace/event.h"
 #include "sources/elf/library.h"
+#include "pipeline/inside/inside.h"
 
 struct gs_func_set;
 struct gs_hang_found; /* analysis/hang */
-struct gs_inside;
 struct gs_reader;
 struct gs_uprobe;
 struct trace_budget; /* trace_budget.h */
@@ -34,7 +34,7 @@ void trace_output_set_inside(struct trace_output *output, struct gs_inside *insi
 
 /* gs_inside_attaches(), _next_late() and _exec(). Control thread. */
 int trace_output_attaches(struct trace_output *output, pid_t pid, const char *path);
-pid_t trace_output_next_late(struct trace_output *output, const char **ret_library);
+pid_t trace_output_next_late(struct trace_output *output, struct gs_inside_late *ret_late);
 void trace_output_exec(struct trace_output *output, pid_t pid, uint64_t mono_ns);
 
 /* Hand it what comes from now on; borrowed. */

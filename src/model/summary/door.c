@@ -45,6 +45,7 @@ void gs_summary_doors(const struct gs_summary *s, char *out, size_t bytes)
 	put_layer(out, bytes, s, "CUDA driver", GS_LAYER_CUDA_DRIVER);
 	put_layer(out, bytes, s, "NCCL", GS_LAYER_NCCL);
 	put_layer(out, bytes, s, "PyTorch operators", GS_LAYER_TORCH);
+	put_layer(out, bytes, s, "Python", GS_LAYER_PYTHON);
 	by_probes = !strstr(out, "from inside");
 	if (s->gpu_time)
 		put_text(out, bytes, "GPU work by CUPTI");

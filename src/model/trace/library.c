@@ -17,6 +17,13 @@ static const struct {
 		 {GS_LAYER_NCCL, "libnccl", "libnccl.so"},
 		 {GS_LAYER_TORCH, "libtorch_cpu", "libtorch_cpu.so"}};
 
+/* An interpreter, as a program or as a library. */
+static bool is_python(const char *name)
+{
+	return strncmp(name, "libpython3", 10) == 0 || strcmp(name, "python") == 0 ||
+	       strncmp(name, "python3", 7) == 0;
+}
+
 /* What stands after the stem: the suffix, with a version or without, or a hash before it. */
 static bool ends_as_library(const char *tail)
 {
@@ -41,14 +48,15 @@ unsigned gs_layer_of_file(const char *path)
 		if (strncmp(name, libraries[i].stem, bytes) == 0 && ends_as_library(name + bytes))
 			return libraries[i].layer;
 	}
-	return GS_LAYER_NONE;
+	return is_python(name) ? GS_LAYER_PYTHON : GS_LAYER_NONE;
 }
 
 bool gs_layer_file_is_cuda(const char *path)
 {
 	unsigned layer = gs_layer_of_file(path);
 
-	return layer != GS_LAYER_NONE && layer != GS_LAYER_TORCH;
+	return layer == GS_LAYER_CUDA_RUNTIME || layer == GS_LAYER_CUDA_DRIVER ||
+	       layer == GS_LAYER_NCCL;
 }
 
 const char *gs_layer_library(unsigned layer)
@@ -56,5 +64,5 @@ const char *gs_layer_library(unsigned layer)
 	for (size_t i = 0; i < GS_ARRAY_LEN(libraries); i++)
 		if (libraries[i].layer == layer)
 			return libraries[i].name;
-	return NULL;
+	return layer == GS_LAYER_PYTHON ? "python" : NULL;
 }

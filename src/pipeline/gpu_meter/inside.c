@@ -98,13 +98,13 @@ bool meter_inside_leaves_out(struct gs_gpu_meter *m, uint32_t pid, const char *p
 
 void meter_inside_poll(struct gs_gpu_meter *m)
 {
-	const char *library;
+	struct gs_inside_late late;
 	uint32_t pid;
 
 	if (!m->inside)
 		return;
 	(void)gs_inside_poll(m->inside, true); /* what there is more comes with the next one */
-	while (m->probe && (pid = gs_inside_next_late(m->inside, &library)) > 0)
+	while (m->probe && (pid = gs_inside_next_late(m->inside, &late)) > 0)
 		(void)gs_uprobe_attach_process(m->probe, (pid_t)pid);
 }
 

@@ -12,15 +12,40 @@
 #include "model/trace/func.h"
 #include "model/trace/library.h"
 
-#define ASK_NS      50000000ull /* between two looks for a file that was not there */
-#define LIBRARY     "libgpuscope_companion.so"
-#define OPS_LIBRARY "libgpuscope_companion_ops.so"
+#define ASK_NS      50000000ull    /* between two looks for a file that was not there */
+#define GRACE_NS    200000000ull   /* for the loader, which maps our library soon after a program */
 #define OPS_WAIT_NS 10000000000ull /* from PyTorch's being mapped to its being whole */
 
-static struct late_process *find_late(struct gs_inside *in, uint32_t pid, bool is_torch)
+/* Those of which a process is seen from inside or by probes. */
+static const struct {
+	enum gs_companion_door door;
+	const char *library; /* that is mapped in a process which may be seen by it */
+	const char *what;    /* is seen by it, in words */
+} doors[] = {
+	{GS_COMPANION_CALLS, "/libgpuscope_companion.so", "libraries of CUDA or NCCL"},
+	{GS_COMPANION_OPS, "/libgpuscope_companion_ops.so", "PyTorch"},
+	{GS_COMPANION_PYTHON, "/libgpuscope_companion_python.so", "Python"},
+};
+
+static size_t index_of(enum gs_companion_door door)
+{
+	size_t i = 0;
+
+	while (doors[i].door != door)
+		i++;
+	return i;
+}
+
+static uint64_t asked_key(uint32_t pid, enum gs_companion_door door)
+{
+	return (uint64_t)door << 32 | pid;
+}
+
+static struct late_process *find_late(struct gs_inside *in, uint32_t pid,
+				      enum gs_companion_door door)
 {
 	for (unsigned i = 0; i < in->n_late; i++)
-		if (in->late[i].pid == pid && in->late[i].is_torch == is_torch)
+		if (in->late[i].pid == pid && in->late[i].door == door)
 			return &in->late[i];
 	return NULL;
 }
@@ -32,46 +57,67 @@ static void forget_late(struct gs_inside *in, struct late_process *l)
 
 void gs_inside_exec(struct gs_inside *in, uint32_t pid, uint64_t mono_ns)
 {
-	struct late_process *l;
-
 	if (!in)
 		return;
 	gs_companion_files_forget(in->files, pid, mono_ns);
-	gs_map_del(&in->asked, pid);
-	for (unsigned is_torch = 0; is_torch < 2; is_torch++)
-		if ((l = find_late(in, pid, is_torch)))
+	gs_inside_python_exec(&in->python, pid, mono_ns);
+	for (size_t i = 0; i < GS_ARRAY_LEN(doors); i++) {
+		struct late_process *l = find_late(in, pid, doors[i].door);
+
+		gs_map_del(&in->asked, asked_key(pid, doors[i].door));
+		/* What the new program has mapped may have been asked about before the notice of it came. */
+		if (l && l->is_asked)
 			forget_late(in, l);
+		else if (l && l->since_ns < mono_ns)
+			l->since_ns = mono_ns;
+	}
 }
 
 /* looks: it is asked for seldom, and has to be right. */
-static bool is_inside(struct gs_inside *in, uint32_t pid, bool looks)
+static bool has_file(struct gs_inside *in, uint32_t pid, enum gs_companion_door door, bool looks)
 {
 	uint64_t now_ns = gs_clock_mono_ns(), asked_ns;
 
-	if (gs_companion_files_since(in->files, pid))
+	if (gs_companion_files_since(in->files, pid, door))
 		return true;
-	if (!looks && gs_map_get(&in->asked, pid, &asked_ns) && now_ns - asked_ns < ASK_NS)
+	if (!looks && gs_map_get(&in->asked, asked_key(pid, door), &asked_ns) &&
+	    now_ns - asked_ns < ASK_NS)
 		return false;
-	gs_map_put(&in->asked, pid, now_ns); /* else it is asked for more often */
+	/* Without it, it is asked for more often. */
+	gs_map_put(&in->asked, asked_key(pid, door), now_ns);
 	gs_companion_files_scan(in->files);
-	return gs_companion_files_since(in->files, pid);
+	return gs_companion_files_since(in->files, pid, door);
+}
+
+static enum gs_companion_state ops_state(const struct gs_inside *in, uint32_t pid)
+{
+	enum gs_companion_state state = GS_COMPANION_WAITS;
+
+	gs_companion_files_state(in->files, pid, &state);
+	return state;
+}
+
+/* Of the process now, also when it has just begun to be seen: PyTorch's operators are when it has been loaded. */
+static bool sees_ops(struct gs_inside *in, uint32_t pid, bool looks)
+{
+	if (ops_state(in, pid) == GS_COMPANION_WAITS && has_file(in, pid, GS_COMPANION_OPS, looks))
+		gs_companion_files_scan(in->files);
+	return ops_state(in, pid) == GS_COMPANION_SEES;
+}
+
+/* looks: as above. */
+static bool is_inside(struct gs_inside *in, uint32_t pid, enum gs_companion_door door, bool looks)
+{
+	if (door == GS_COMPANION_OPS)
+		return sees_ops(in, pid, looks);
+	if (door == GS_COMPANION_PYTHON && gs_inside_python_refused(&in->python, pid))
+		return false;
+	return has_file(in, pid, door, looks);
 }
 
 bool gs_inside_sees(struct gs_inside *in, uint32_t pid)
 {
-	return in && is_inside(in, pid, false);
-}
-
-/* Of the process now, also when it has just begun to be seen. */
-static bool sees_ops(struct gs_inside *in, uint32_t pid)
-{
-	enum gs_companion_state state = GS_COMPANION_WAITS;
-
-	if (gs_companion_files_state(in->files, pid, &state) && state == GS_COMPANION_WAITS)
-		gs_companion_files_scan(in->files);
-	else if (state == GS_COMPANION_WAITS)
-		is_inside(in, pid, false); /* a child of one that is seen: its file may be new */
-	return gs_companion_files_state(in->files, pid, &state) && state == GS_COMPANION_SEES;
+	return in && is_inside(in, pid, GS_COMPANION_CALLS, false);
 }
 
 bool gs_inside_covers(struct gs_inside *in, uint32_t pid, unsigned func)
@@ -80,15 +126,18 @@ bool gs_inside_covers(struct gs_inside *in, uint32_t pid, unsigned func)
 
 	if (!in)
 		return false;
+	if (func >= GS_FUNC_MAX)
+		return in->has_python && is_inside(in, pid, GS_COMPANION_PYTHON, false);
 	if (func < GS_FUNC_FIXED)
-		return in->wanted[func] && is_inside(in, pid, false);
-	f = in->ops.funcs && func < GS_FUNC_MAX ? gs_func_set_get(in->ops.funcs, func) : NULL;
-	return f && f->desc.layer == GS_LAYER_TORCH && sees_ops(in, pid);
+		return in->wanted[func] && is_inside(in, pid, GS_COMPANION_CALLS, false);
+	f = in->ops.funcs ? gs_func_set_get(in->ops.funcs, func) : NULL;
+	return f && f->desc.layer == GS_LAYER_TORCH && is_inside(in, pid, GS_COMPANION_OPS, false);
 }
 
 /* The loader maps our library before any of CUDA: a process without it will not be seen from inside. */
-static bool has_library(uint32_t pid, const char *library)
+static bool has_library(uint32_t pid, enum gs_companion_door door)
 {
+	const char *library = doors[index_of(door)].library;
 	GS_FCLOSE FILE *f = NULL;
 	char path[64], line[PATH_MAX + 128];
 
@@ -100,69 +149,67 @@ static bool has_library(uint32_t pid, const char *library)
 	return false;
 }
 
-/* It is asked about again. False: it will not be seen from inside. */
-static bool wait_for(struct gs_inside *in, uint32_t pid, bool is_torch, uint64_t wait_ns)
+/* Which door sees what is called in that file; false: none that is open. */
+static bool find_door(const struct gs_inside *in, const char *path, enum gs_companion_door *ret)
 {
-	struct late_process *l = find_late(in, pid, is_torch);
+	unsigned layer = gs_layer_of_file(path);
 
-	if (l)
-		return gs_clock_mono_ns() - l->since_ns <= wait_ns;
-	if (in->n_late == INSIDE_LATE_MAX ||
-	    !has_library(pid, is_torch ? "/" OPS_LIBRARY : "/" LIBRARY))
-		return false;
-	in->late[in->n_late++] = (struct late_process){
-		.pid = pid, .since_ns = gs_clock_mono_ns(), .is_torch = is_torch};
-	return true;
+	*ret = layer == GS_LAYER_TORCH    ? GS_COMPANION_OPS
+	       : layer == GS_LAYER_PYTHON ? GS_COMPANION_PYTHON
+					  : GS_COMPANION_CALLS;
+	if (*ret == GS_COMPANION_OPS)
+		return in->ops.funcs;
+	if (*ret == GS_COMPANION_PYTHON)
+		return in->has_python && !in->attaches_python;
+	return in->has_calls && gs_layer_file_is_cuda(path);
 }
 
-/* Whether PyTorch's operators are seen from inside is known when it has been loaded. */
-static int attaches_torch(struct gs_inside *in, uint32_t pid)
+/* Is it known that it will not be seen from inside? Of a program our library is mapped after itself. */
+static bool is_over_due(struct gs_inside *in, const struct late_process *l)
 {
-	enum gs_companion_state state = GS_COMPANION_WAITS;
+	uint64_t age_ns = gs_clock_mono_ns() - l->since_ns;
 
-	if (!pid || sees_ops(in, pid))
-		return 0;
-	gs_companion_files_state(in->files, pid, &state);
-	return state == GS_COMPANION_WAITS && wait_for(in, pid, true, OPS_WAIT_NS) ? -EAGAIN : 1;
+	if (l->door == GS_COMPANION_OPS)
+		return age_ns > OPS_WAIT_NS || ops_state(in, l->pid) != GS_COMPANION_WAITS;
+	if (l->door == GS_COMPANION_CALLS)
+		return age_ns > GS_INSIDE_WAIT_NS;
+	return age_ns > GS_INSIDE_WAIT_NS || gs_inside_python_refused(&in->python, l->pid) ||
+	       (age_ns > GRACE_NS && !has_library(l->pid, l->door));
 }
 
 int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
 {
-	if (in && in->ops.funcs && gs_layer_of_file(path) == GS_LAYER_TORCH)
-		return attaches_torch(in, pid);
-	if (!in || !in->has_calls || !gs_layer_file_is_cuda(path))
+	enum gs_companion_door door;
+	struct late_process *l;
+
+	if (!in || !find_door(in, path, &door))
 		return 1;
-	if (!pid || is_inside(in, pid, true))
+	if (!pid || is_inside(in, pid, door, true))
 		return 0;
-	return wait_for(in, pid, false, GS_INSIDE_WAIT_NS) ? -EAGAIN : 1;
+	l = find_late(in, pid, door);
+	if (l)
+		return is_over_due(in, l) ? 1 : -EAGAIN;
+	if (door == GS_COMPANION_OPS && ops_state(in, pid) != GS_COMPANION_WAITS)
+		return 1;
+	if (in->n_late == INSIDE_LATE_MAX ||
+	    (door != GS_COMPANION_PYTHON && !has_library(pid, door)))
+		return 1;
+	in->late[in->n_late++] =
+		(struct late_process){.pid = pid, .door = door, .since_ns = gs_clock_mono_ns()};
+	return -EAGAIN;
 }
 
-/* Is it known by now that it is seen from inside? *ret_is_not: that it is not. */
-static bool late_is_seen(struct gs_inside *in, const struct late_process *l, bool *ret_is_not)
-{
-	uint64_t wait_ns = l->is_torch ? OPS_WAIT_NS : GS_INSIDE_WAIT_NS;
-	enum gs_companion_state state = GS_COMPANION_WAITS;
-
-	*ret_is_not = gs_clock_mono_ns() - l->since_ns > wait_ns;
-	if (!l->is_torch)
-		return is_inside(in, l->pid, true);
-	gs_companion_files_scan(in->files);
-	gs_companion_files_state(in->files, l->pid, &state);
-	*ret_is_not |= state != GS_COMPANION_WAITS;
-	return state == GS_COMPANION_SEES;
-}
-
-uint32_t gs_inside_next_late(struct gs_inside *in, const char **ret_library)
+uint32_t gs_inside_next_late(struct gs_inside *in, struct gs_inside_late *ret_late)
 {
 	for (unsigned i = 0; in && i < in->n_late; i++) {
 		struct late_process *l = &in->late[i];
-		bool is_not;
 
-		if (late_is_seen(in, l, &is_not))
+		if (is_inside(in, l->pid, l->door, true))
 			forget_late(in, l);
-		else if (!l->is_asked && is_not) {
+		else if (!l->is_asked && is_over_due(in, l)) {
 			l->is_asked = true;
-			*ret_library = l->is_torch ? "PyTorch" : "libraries of CUDA or NCCL";
+			ret_late->what = doors[index_of(l->door)].what;
+			ret_late->gap_ns = gs_clock_mono_ns() - l->since_ns;
 			return l->pid;
 		}
 	}

@@ -28,6 +28,7 @@ int gs_inside_new(struct gs_companion_files *files, const bool *wanted,
 	for (unsigned i = 0; i < GS_FUNC_FIXED; i++)
 		in->has_calls |= wanted[i];
 	in->asked = GS_MAP_INIT(65536);
+	gs_inside_python_init(&in->python);
 	in->busy_of = GS_MAP_INIT(65536);
 	gs_companion_ticks_note(&in->ticks);
 	*ret_inside = in;
@@ -47,6 +48,7 @@ void gs_inside_free(struct gs_inside **ref)
 	gs_map_fini(&in->busy_of);
 	gs_map_fini(&in->asked);
 	inside_ops_fini(&in->ops);
+	gs_inside_python_fini(&in->python);
 	free(in);
 	*ref = NULL;
 }
@@ -197,6 +199,7 @@ static void take_call(struct gs_inside *in, const struct gs_companion_thread *fr
 	e = hold_event(in, end_ns);
 	if (!e)
 		return;
+	e->python = c->python;
 	e->call = (struct gs_event_call){.head = {.kind = GS_EV_CALL, .bytes = sizeof(e->call)},
 					 .start_ns = start_ns,
 					 .dur_ns = end_ns - start_ns,
@@ -213,6 +216,27 @@ static void take_call(struct gs_inside *in, const struct gs_companion_thread *fr
 					 .stream = c->stream};
 	for (unsigned i = 0; i < 4; i++)
 		e->call.arg[i] = c->arg[i];
+}
+
+static void take_python(struct gs_inside *in, const struct gs_companion_thread *from,
+			const struct gs_companion_python_call *c)
+{
+	uint64_t start_ns = ns_of(in, from, c->start), end_ns = ns_of(in, from, c->start + c->dur);
+	struct gs_event_call call;
+	struct held_event *e;
+
+	if (!in->has_python || !gs_inside_python_call(&in->python, from, c, &call)) {
+		count_bad(in, 1);
+		return;
+	}
+	in->layers |= 1u << GS_LAYER_PYTHON;
+	call.start_ns = start_ns;
+	call.dur_ns = end_ns > start_ns ? end_ns - start_ns : 0;
+	/* Its part of that time. */
+	call.arg[0] = c->dur ? (uint64_t)((unsigned __int128)call.dur_ns * c->self / c->dur) : 0;
+	e = hold_event(in, start_ns + call.dur_ns);
+	if (e)
+		e->call = call;
 }
 
 static void take_comm(struct gs_inside *in, const struct gs_companion_thread *from,
@@ -320,6 +344,8 @@ void gs_inside_task(struct gs_inside *in, const struct gs_event_task *event)
 	held->other = &e->head;
 	if (event->change == GS_TASK_EXEC)
 		gs_inside_exec(in, event->pid, event->time_ns);
+	if (in->has_python && event->change == GS_TASK_EXIT && event->pid == event->tid)
+		gs_inside_python_end(&in->python, event->pid, event->time_ns);
 }
 
 static void on_record(void *ctx, const struct gs_companion_thread *from,
@@ -342,6 +368,14 @@ static void on_record(void *ctx, const struct gs_companion_thread *from,
 		break;
 	case GS_COMPANION_OP_NAME:
 		if (!inside_ops_take_name(&in->ops, from, (const void *)r))
+			count_bad(in, 1);
+		break;
+	case GS_COMPANION_PYTHON_CALL:
+		take_python(in, from, (const void *)r);
+		break;
+	case GS_COMPANION_PYTHON_STATE:
+		if (!in->has_python ||
+		    !gs_inside_python_state(&in->python, in->feed, from->pid, (const void *)r))
 			count_bad(in, 1);
 		break;
 	default:
@@ -409,7 +443,8 @@ static void place_event(struct around *a, struct held_event *e)
 		a->n--;
 	if (!e->is_op && !e->call.scope && a->n) {
 		e->call.scope = a->op[a->n - 1].func;
-		for (unsigned i = 0; i < a->n; i++)
+		/* An operator's own time is that of Python functions in it, too. */
+		for (unsigned i = 0; i < a->n && e->call.func < GS_FUNC_FIXED; i++)
 			e->is_in_op |= !a->op[i].is_span;
 	} else if (e->is_op && !e->file && a->n < GS_ARRAY_LEN(a->op)) {
 		a->op[a->n++] = (struct inside_open_op){e->call.start_ns, e->call.func, e->is_span};
@@ -457,6 +492,10 @@ static void release_events(struct gs_inside *in, uint64_t until_ns)
 			continue;
 		}
 		add_op_time(in, e);
+		/* Its name has come by now, by the other file of that process. An operator around it is the inner one. */
+		if (e->python && !e->call.scope)
+			e->call.scope =
+				gs_inside_python_function(&in->python, e->call.pid, e->python);
 		hand_event(in, e->other ? e->other : &e->call.head);
 		free(e->other);
 	}
@@ -598,6 +637,36 @@ static void on_open(void *ctx, const struct gs_companion_thread *from, const str
 	gs_ingest_open_call(in->feed, &thread, &f, depth, gs_clock_mono_ns());
 }
 
+static void on_python_name(void *ctx, uint32_t pid, uint32_t number, const char *file,
+			   const char *name, uint32_t line)
+{
+	struct gs_inside *in = ctx;
+
+	if (in->has_python)
+		gs_inside_python_name(&in->python, in->feed, pid, number, file, name, line);
+}
+
+static void on_python_sum(void *ctx, const struct gs_companion_thread *from,
+			  const struct gs_companion_python_sum *sum)
+{
+	struct gs_inside *in = ctx;
+
+	if (!in->has_python || !gs_inside_python_sum(&in->python, in->feed, from, sum))
+		count_bad(in, 1);
+	else
+		in->layers |= 1u << GS_LAYER_PYTHON;
+}
+
+static void on_python_open(void *ctx, const struct gs_companion_thread *from,
+			   const struct gs_companion_python_frame *open, unsigned depth)
+{
+	struct gs_inside *in = ctx;
+
+	if (!in->has_python || !gs_inside_python_open(&in->python, in->feed, from, open, depth,
+						      ns_of(in, from, open->start)))
+		count_bad(in, 1);
+}
+
 static void on_lost(void *ctx, const struct gs_companion_thread *from, enum gs_companion_loss cause,
 		    unsigned layer, uint64_t n)
 {
@@ -605,7 +674,9 @@ static void on_lost(void *ctx, const struct gs_companion_thread *from, enum gs_c
 		[GS_COMPANION_LOST_FULL] = GS_LOSS_RING_FULL,
 		[GS_COMPANION_LOST_DEEP] = GS_LOSS_TOO_DEEP,
 		[GS_COMPANION_LOST_LEFT] = GS_LOSS_UNMATCHED,
-		[GS_COMPANION_LOST_SUM] = GS_LOSS_NO_CELL};
+		[GS_COMPANION_LOST_SUM] = GS_LOSS_NO_CELL,
+		[GS_COMPANION_LOST_UNTIMED] = GS_LOSS_UNTIMED,
+		[GS_COMPANION_LOST_FUNC] = GS_LOSS_PYFUNC};
 	struct gs_inside *in = ctx;
 
 	/* Calls that found no room are in the sums, which are missing for a taker, and count there. */
@@ -631,6 +702,9 @@ static struct gs_companion_handler handler_of(struct gs_inside *in)
 					     .sum = on_sum,
 					     .open = on_open,
 					     .ops = on_ops,
+					     .python_name = on_python_name,
+					     .python_sum = on_python_sum,
+					     .python_open = on_python_open,
 					     .lost = on_lost,
 					     .no_slot = on_no_slot,
 					     .damaged = on_damaged,
@@ -650,6 +724,12 @@ void gs_inside_set_feed(struct gs_inside *in, struct gs_ingest *feed)
 void gs_inside_set_ops(struct gs_inside *in, struct gs_func_set *funcs)
 {
 	inside_ops_init(&in->ops, funcs);
+}
+
+void gs_inside_set_python(struct gs_inside *in, bool attaches)
+{
+	in->has_python = true;
+	in->attaches_python = attaches;
 }
 
 void gs_inside_set_taker(struct gs_inside *in, const struct gs_inside_taker *taker)
@@ -675,6 +755,8 @@ bool gs_inside_poll(struct gs_inside *in, bool harvest)
 	gs_companion_files_poll(in->files, &h, harvest, &full);
 	release_events(in, until_ns);
 	release_sums(in, false);
+	if (harvest)
+		gs_inside_python_sweep(&in->python, now_ns);
 	return full;
 }
 

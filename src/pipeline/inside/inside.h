@@ -41,6 +41,9 @@ void gs_inside_set_feed(struct gs_inside *inside, struct gs_ingest *feed);
 /* Operators of PyTorch are seen from inside, too: their names get ids of this set; borrowed. Before the first reading, and
  * not with NULL. */
 void gs_inside_set_ops(struct gs_inside *inside, struct gs_func_set *funcs);
+/* Python functions are to be seen from inside, too; not with a taker. attaches: interpreters get probes nevertheless, which
+ * are of something else. Before the first reading, and not with NULL. */
+void gs_inside_set_python(struct gs_inside *inside, bool attaches);
 
 /* For who needs each call by itself. */
 struct gs_inside_taker {
@@ -74,21 +77,25 @@ uint32_t gs_inside_layers(const struct gs_inside *inside);
 /* Has NCCL reported a communicator in any process? */
 bool gs_inside_saw_nccl(const struct gs_inside *inside);
 
-/* Is a call of this function that a probe reports one that is seen from inside? */
+/* Is a call of this function, also one of Python, that a probe reports one that is seen from inside? */
 bool gs_inside_covers(struct gs_inside *inside, uint32_t pid, unsigned func);
 
-/* Is this process seen from inside? */
+/* Are this process's calls of CUDA and NCCL seen from inside? */
 bool gs_inside_sees(struct gs_inside *inside, uint32_t pid);
 
 /* The process runs another program since then: whether it is seen from inside is to be found out again. */
 void gs_inside_exec(struct gs_inside *inside, uint32_t pid, uint64_t mono_ns);
 
-/* Is this file of a process (pid 0: of none yet) to get probes? 1 yes, 0 no: a library of CUDA, NCCL or PyTorch in a
- * process that is seen from inside; -EAGAIN: its process has just begun, ask again. */
+/* Is this file of a process (pid 0: of none yet) to get probes? 1 yes, 0 no: a library of CUDA, NCCL or PyTorch, or an
+ * interpreter, in a process that is seen from inside; -EAGAIN: its process has just begun, ask again. */
 int gs_inside_attaches(struct gs_inside *inside, uint32_t pid, const char *path);
 
-/* A process of those that were to be asked about again, and are not seen from inside: 0 none. *ret_library: what of it is to
- * get probes, in words. */
-uint32_t gs_inside_next_late(struct gs_inside *inside, const char **ret_library);
+struct gs_inside_late {
+	const char *what; /* is not seen from inside: static text */
+	uint64_t gap_ns;  /* since it was loaded */
+};
+
+/* A process of those that were to be asked about again, and are not seen from inside: 0 none. */
+uint32_t gs_inside_next_late(struct gs_inside *inside, struct gs_inside_late *ret_late);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "core/base/err.h"
 #include "model/companion/file.h"
+#include "model/trace/python.h"
 
 /* --- ticks to ns: pairs of both clocks, noted while records come --- */
 
@@ -54,6 +55,15 @@ struct gs_companion_thread {
 	uint64_t file;     /* number of its file, from 1; of no other one */
 };
 
+struct gs_companion_python_frame; /* model/companion/python.h */
+struct gs_companion_python_row;
+
+/* Calls of a Python function in a slot, added up: at the last time (all zero at first), and now. */
+struct gs_companion_python_sum {
+	const struct gs_companion_python_row *before, *now;
+	const uint32_t *hist_before, *hist; /* GS_HIST_N_BUCKETS each */
+};
+
 struct gs_companion_handler { /* may be NULL but record; what is lent is good during the call */
 	void (*record)(void *ctx, const struct gs_companion_thread *from,
 		       const struct gs_companion_record *record);
@@ -68,6 +78,14 @@ struct gs_companion_handler { /* may be NULL but record; what is lent is good du
 	/* Operators that are open now, the innermost last, before the records that came; is_end: that will not end. */
 	void (*ops)(void *ctx, const struct gs_companion_thread *from,
 		    const struct gs_companion_scope *scopes, unsigned n, bool is_end);
+	/* Functions of Python: the name of a number, before anything else has it; sums; one that is open now, the
+	 * depth'th of its thread. */
+	void (*python_name)(void *ctx, uint32_t pid, uint32_t number, const char *file,
+			    const char *name, uint32_t line);
+	void (*python_sum)(void *ctx, const struct gs_companion_thread *from,
+			   const struct gs_companion_python_sum *sum);
+	void (*python_open)(void *ctx, const struct gs_companion_thread *from,
+			    const struct gs_companion_python_frame *open, unsigned depth);
 	void (*lost)(void *ctx, const struct gs_companion_thread *from,
 		     enum gs_companion_loss cause, unsigned layer, uint64_t n);
 	/* Records of threads that found no slot, and bytes that hold no records. */
@@ -101,8 +119,10 @@ void gs_companion_file_open_calls(struct gs_companion_file *file,
 /* Were more slots taken than some, at the last reading? Threads that come and go soon take all. */
 bool gs_companion_file_is_crowded(const struct gs_companion_file *file);
 
-/* Give slots of threads that have ended back to others. To be called after a reading that was a harvest. */
-void gs_companion_file_reclaim(struct gs_companion_file *file);
+/* Give slots of threads that have ended back to others, what they added up last handed over. To be called after a
+ * reading that was a harvest. */
+void gs_companion_file_reclaim(struct gs_companion_file *file,
+			       const struct gs_companion_handler *handler);
 
 /* The process records nothing more. */
 void gs_companion_file_stop(struct gs_companion_file *file);
@@ -143,6 +163,11 @@ void gs_companion_files_free(struct gs_companion_files **files);
 int gs_companion_plan_write(const char *folder, uint32_t doors, const bool *wanted,
 			    uint32_t ring_bytes, struct gs_err *err);
 
+/* What is asked of the door to Python, beside that plan. events: single calls are wanted; globs: n_globs patterns that
+ * choose functions, 0 for all. A negative errno with err. */
+int gs_companion_plan_write_python(const char *folder, bool events, const struct gs_py_glob *globs,
+				   size_t n_globs, struct gs_err *err);
+
 /* Its path, for the environment of traced programs; lent. */
 const char *gs_companion_files_folder(const struct gs_companion_files *files);
 
@@ -154,9 +179,10 @@ void gs_companion_files_poll(struct gs_companion_files *files,
 /* Look for new files. */
 void gs_companion_files_scan(struct gs_companion_files *files);
 
-/* When the newest file of this process was made that has the door of calls, of those that have been found; 0:
- * none was. */
-uint64_t gs_companion_files_since(const struct gs_companion_files *files, uint32_t pid);
+/* When the newest file of this process was made that has this door, of those that have been found; 0: none was. Of
+ * calls, operators and Python. */
+uint64_t gs_companion_files_since(const struct gs_companion_files *files, uint32_t pid,
+				  enum gs_companion_door door);
 
 /* Whether its operators are seen from inside. False: the process has no file of that door, as far as is known. */
 bool gs_companion_files_state(const struct gs_companion_files *files, uint32_t pid,

@@ -6,6 +6,31 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct gs_companion_handler;
+struct gs_companion_head;
+struct gs_companion_thread;
+
+/* --- python.c: of a file with the door to Python; head: a copy, checked --- */
+
+struct companion_python;
+struct companion_python *companion_python_new(void); /* NULL: no memory */
+void companion_python_free(struct companion_python **python);
+
+/* Hand over names that came; what was read of slots before may say their numbers. */
+void companion_python_names(struct companion_python *python, int fd,
+			    const struct gs_companion_head *head,
+			    const struct gs_companion_handler *handler);
+/* What has grown in a slot. */
+void companion_python_sums(struct companion_python *python, int fd,
+			   const struct gs_companion_head *head, uint32_t slot,
+			   const struct gs_companion_thread *from,
+			   const struct gs_companion_handler *handler);
+/* What is open there. */
+void companion_python_open(struct companion_python *python, int fd,
+			   const struct gs_companion_head *head, uint32_t slot,
+			   const struct gs_companion_thread *from,
+			   const struct gs_companion_handler *handler);
+
 #define COMPANION_FOLDERS_MAX 1024u
 
 /* A user's folder. */

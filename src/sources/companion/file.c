@@ -12,6 +12,7 @@
 
 #include "core/base/foreign.h"
 #include "core/base/mem.h"
+#include "sources/companion/companion_int.h"
 
 /* The part of a slot that is read each time. */
 #define SLOT_HEAD_BYTES offsetof(struct gs_companion_slot, open)
@@ -33,7 +34,8 @@ struct gs_companion_file {
 	uint64_t no_slot;              /* as reported */
 	uint32_t n_taken;              /* slots with a thread, when they were read last */
 	struct slot slots[GS_COMPANION_SLOTS_MAX];
-	uint8_t *copy; /* owned; of a ring's bytes */
+	struct companion_python *python; /* owned; NULL: the file has no such door */
+	uint8_t *copy;                   /* owned; of a ring's bytes */
 };
 
 static uint64_t n_files; /* that were opened */
@@ -56,7 +58,11 @@ int gs_companion_file_open(int *fd, uint32_t pid, struct gs_companion_file **ret
 	f = calloc(1, sizeof(*f));
 	if (f)
 		f->copy = malloc(head.ring_bytes);
-	if (!f || !f->copy) {
+	if (f && head.doors & 1u << GS_COMPANION_PYTHON)
+		f->python = companion_python_new();
+	if (!f || !f->copy || (head.doors & 1u << GS_COMPANION_PYTHON && !f->python)) {
+		if (f)
+			free(f->copy);
 		free(f);
 		return -ENOMEM;
 	}
@@ -79,6 +85,7 @@ void gs_companion_file_free(struct gs_companion_file **ref)
 		free(f->slots[i].sums);
 	}
 	gs_close_p(&f->fd);
+	companion_python_free(&f->python);
 	free(f->copy);
 	free(f);
 	*ref = NULL;
@@ -137,7 +144,7 @@ static void report_ops(const struct gs_companion_file *f, uint32_t i,
 /* Any slot that was ever used lies before one that never was. */
 static bool slot_is_unused(const struct gs_companion_slot *s)
 {
-	return !s->tid && !s->written;
+	return !s->tid && !s->written && !s->has_sums;
 }
 
 static bool read_slot(const struct gs_companion_file *f, uint32_t i, struct gs_companion_slot *ret)
@@ -194,6 +201,8 @@ static size_t take_records(struct gs_companion_file *f, uint32_t i, uint64_t wri
 		return 0;
 	*full |= bytes > f->head.ring_bytes / 4;
 	if (copy_ring(f, i, taken, bytes)) {
+		if (f->python)
+			companion_python_names(f->python, f->fd, &f->head, h);
 		while ((r = gs_companion_next(f->copy, bytes, taken, &at)) != NULL) {
 			h->record(h->ctx, &from, r);
 			n++;
@@ -282,6 +291,20 @@ static void report_sums(struct gs_companion_file *f, uint32_t i,
 	}
 }
 
+/* Of calls that were added up. */
+static void report_growth(struct gs_companion_file *f, uint32_t i,
+			  const struct gs_companion_slot *s, const struct gs_companion_handler *h)
+{
+	const struct gs_companion_thread from = thread_of(f, i);
+
+	report_lost(f, i, s, h);
+	report_inner(f, i, h);
+	if (s->has_sums)
+		report_sums(f, i, h);
+	if (f->python)
+		companion_python_sums(f->python, f->fd, &f->head, i, &from, h);
+}
+
 static void report_no_slot(struct gs_companion_file *f, const struct gs_companion_handler *h)
 {
 	uint64_t now;
@@ -301,6 +324,9 @@ size_t gs_companion_file_read(struct gs_companion_file *f, const struct gs_compa
 	size_t n = 0;
 
 	f->n_taken = 0;
+	/* What calls of the process's other files say, too. */
+	if (f->python)
+		companion_python_names(f->python, f->fd, &f->head, h);
 	for (uint32_t i = 0; i < f->head.n_slots && !gs_guard_stopped(); i++) {
 		if (!read_slot(f, i, &s) || slot_is_unused(&s))
 			break;
@@ -316,12 +342,8 @@ size_t gs_companion_file_read(struct gs_companion_file *f, const struct gs_compa
 				break;
 		}
 		n += take_records(f, i, s.written, h, ret_full);
-		if (!harvest)
-			continue;
-		report_lost(f, i, &s, h);
-		report_inner(f, i, h);
-		if (s.has_sums)
-			report_sums(f, i, h);
+		if (harvest)
+			report_growth(f, i, &s, h);
 	}
 	if (harvest)
 		report_no_slot(f, h);
@@ -332,7 +354,8 @@ void gs_companion_file_open_calls(struct gs_companion_file *f, const struct gs_c
 {
 	struct gs_companion_slot s;
 
-	for (uint32_t i = 0; i < f->head.n_slots && (h->open || is_of_operators(f)); i++) {
+	for (uint32_t i = 0; i < f->head.n_slots && (h->open || is_of_operators(f) || f->python);
+	     i++) {
 		struct gs_companion_thread from;
 
 		if (pread(f->fd, &s, sizeof(s), slot_at(i)) != (ssize_t)sizeof(s) ||
@@ -344,9 +367,11 @@ void gs_companion_file_open_calls(struct gs_companion_file *f, const struct gs_c
 			report_ops(f, i, &from, s.tid ? s.n_open : 0, h, true);
 			continue;
 		}
-		for (uint32_t depth = 0; s.tid && depth < s.n_open && depth < GS_COMPANION_OPEN_MAX;
-		     depth++)
+		for (uint32_t depth = 0;
+		     h->open && s.tid && depth < s.n_open && depth < GS_COMPANION_OPEN_MAX; depth++)
 			h->open(h->ctx, &from, &s.open[depth], depth);
+		if (f->python && s.tid)
+			companion_python_open(f->python, f->fd, &f->head, i, &from, h);
 	}
 }
 
@@ -363,7 +388,7 @@ bool gs_companion_file_is_crowded(const struct gs_companion_file *f)
 	return f->n_taken > f->head.n_slots / 4;
 }
 
-void gs_companion_file_reclaim(struct gs_companion_file *f)
+void gs_companion_file_reclaim(struct gs_companion_file *f, const struct gs_companion_handler *h)
 {
 	const uint32_t none = 0;
 	struct gs_companion_slot s;
@@ -376,6 +401,7 @@ void gs_companion_file_reclaim(struct gs_companion_file *f)
 		    s.written != f->slots[i].taken ||
 		    memcmp(s.lost, f->slots[i].lost, sizeof(s.lost)) != 0)
 			continue;
+		report_growth(f, i, &s, h); /* since the harvest */
 		if (pwrite(f->fd, &none, sizeof(none), slot_at(i)) < 0)
 			break;
 	}

@@ -60,10 +60,10 @@ struct gs_companion_files {
 	struct entry *entries; /* owned */
 	uint32_t n;
 	struct gs_map refused; /* hash of a name that is not looked at again */
-	struct gs_map pids;    /* process -> when its newest file with calls was made */
-	struct gs_map ops;     /* process -> when its newest file with operators was made, */
-	struct gs_map states;  /* and whether they are seen: enum gs_companion_state */
-	uint32_t all_states;   /* that there were: bits 1 << enum gs_companion_state */
+	struct gs_map pids;    /* door and process -> when its newest file with that was made */
+	struct gs_map
+		states; /* process -> whether its operators are seen: enum gs_companion_state */
+	uint32_t all_states; /* that there were: bits 1 << enum gs_companion_state */
 	struct gs_map execs; /* process -> when it began its present program, as far as is known */
 	unsigned n_refused;
 	int reason;
@@ -140,7 +140,7 @@ static int make_folder(struct gs_companion_files *f, const char *parent, struct 
 
 static int share_folders(struct gs_companion_files *f, const char *parent, struct gs_err *err)
 {
-	struct stat st;
+	struct stat st = {0};
 	int r = companion_shared_open(&f->shared, parent);
 
 	if (r == 0 && stat("/proc/self/ns/pid", &st) < 0)
@@ -165,7 +165,6 @@ int gs_companion_files_new(const struct gs_companion_files_options *o,
 	f->held = GS_MAP_INIT(NAMES_MAX);
 	f->refused = GS_MAP_INIT(NAMES_MAX);
 	f->pids = GS_MAP_INIT(PIDS_MAX);
-	f->ops = GS_MAP_INIT(PIDS_MAX);
 	f->states = GS_MAP_INIT(PIDS_MAX);
 	f->execs = GS_MAP_INIT(PIDS_MAX);
 	r = o->takes ? share_folders(f, o->parent ? o->parent : PARENT, err)
@@ -205,7 +204,6 @@ void gs_companion_files_free(struct gs_companion_files **ref)
 	gs_map_fini(&f->held);
 	gs_map_fini(&f->refused);
 	gs_map_fini(&f->pids);
-	gs_map_fini(&f->ops);
 	gs_map_fini(&f->states);
 	gs_map_fini(&f->execs);
 	remove_folder(f);
@@ -283,22 +281,48 @@ static int check_process(const struct gs_companion_files *f, int fd, uint32_t pi
 	return companion_process_is_of(pid, uid, head.start_ns) ? 0 : -EPERM;
 }
 
-/* Of the newest file of its process alone. */
+static uint64_t door_key(uint32_t pid, enum gs_companion_door door)
+{
+	return (uint64_t)door << 32 | pid;
+}
+
+/* Those of which a process is seen from inside or by probes. */
+static const enum gs_companion_door doors_known[] = {GS_COMPANION_CALLS, GS_COMPANION_OPS,
+						     GS_COMPANION_PYTHON};
+
+static void note_doors(struct gs_companion_files *f, uint32_t pid,
+		       const struct gs_companion_head *head)
+{
+	uint64_t exec_ns = 0;
+
+	gs_map_get(&f->execs, pid, &exec_ns);
+	for (size_t i = 0; i < GS_ARRAY_LEN(doors_known); i++) {
+		uint64_t key = door_key(pid, doors_known[i]), before_ns = 0;
+
+		gs_map_get(&f->pids, key, &before_ns);
+		if (head->doors & 1u << doors_known[i] && head->start_ns > before_ns &&
+		    head->start_ns >= exec_ns)
+			gs_map_put(&f->pids, key, head->start_ns);
+	}
+}
+
+/* Of the newest file of its process alone, and of the program that it runs now. */
 static void note_state(struct gs_companion_files *f, const struct entry *e)
 {
-	uint64_t newest_ns = 0, exec_ns = 0;
 	enum gs_companion_state state;
 
-	if (!e->ops_ns)
+	if (!e->ops_ns || gs_companion_files_since(f, e->pid, GS_COMPANION_OPS) != e->ops_ns)
 		return;
-	gs_map_get(&f->ops, e->pid, &newest_ns);
-	gs_map_get(&f->execs, e->pid, &exec_ns);
-	if (e->ops_ns < newest_ns || e->ops_ns < exec_ns)
-		return;
-	gs_map_put(&f->ops, e->pid, e->ops_ns);
 	state = gs_companion_file_state(e->file);
 	gs_map_put(&f->states, e->pid, state);
 	f->all_states |= 1u << state;
+}
+
+static void forget_door(struct gs_companion_files *f, uint32_t pid, enum gs_companion_door door)
+{
+	gs_map_del(&f->pids, door_key(pid, door));
+	if (door == GS_COMPANION_OPS)
+		gs_map_del(&f->states, pid);
 }
 
 static int add_file(struct gs_companion_files *f, int folder_fd, const char *name, uint32_t pid)
@@ -307,7 +331,6 @@ static int add_file(struct gs_companion_files *f, int folder_fd, const char *nam
 	GS_CLOSE int fd = open_own(f, folder_fd, name, &uid);
 	struct gs_companion_file *file;
 	struct gs_companion_head head = {0};
-	uint64_t before_ns = 0, exec_ns = 0;
 	int r = fd < 0 ? fd : check_process(f, fd, pid, uid, &head);
 
 	if (r == 0)
@@ -323,11 +346,7 @@ static int add_file(struct gs_companion_files *f, int folder_fd, const char *nam
 					    .pid_fd = (int)syscall(SYS_pidfd_open, pid, 0),
 					    .file = file,
 					    .folder_fd = -1};
-	gs_map_get(&f->pids, pid, &before_ns);
-	gs_map_get(&f->execs, pid, &exec_ns);
-	if (head.doors & 1u << GS_COMPANION_CALLS && head.start_ns > before_ns &&
-	    head.start_ns >= exec_ns)
-		gs_map_put(&f->pids, pid, head.start_ns);
+	note_doors(f, pid, &head);
 	if (head.doors & 1u << GS_COMPANION_OPS)
 		f->entries[f->n - 1].ops_ns = head.start_ns;
 	note_state(f, &f->entries[f->n - 1]);
@@ -481,11 +500,12 @@ bool gs_companion_files_state(const struct gs_companion_files *f, uint32_t pid,
 	return true;
 }
 
-uint64_t gs_companion_files_since(const struct gs_companion_files *f, uint32_t pid)
+uint64_t gs_companion_files_since(const struct gs_companion_files *f, uint32_t pid,
+				  enum gs_companion_door door)
 {
 	uint64_t start_ns = 0;
 
-	gs_map_get(&f->pids, pid, &start_ns);
+	gs_map_get(&f->pids, door_key(pid, door), &start_ns);
 	return start_ns;
 }
 
@@ -493,12 +513,10 @@ void gs_companion_files_forget(struct gs_companion_files *f, uint32_t pid, uint6
 {
 	uint64_t start_ns;
 
-	if (gs_map_get(&f->pids, pid, &start_ns) && start_ns < mono_ns)
-		gs_map_del(&f->pids, pid);
-	if (gs_map_get(&f->ops, pid, &start_ns) && start_ns < mono_ns) {
-		gs_map_del(&f->ops, pid);
-		gs_map_del(&f->states, pid);
-	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(doors_known); i++)
+		if (gs_map_get(&f->pids, door_key(pid, doors_known[i]), &start_ns) &&
+		    start_ns < mono_ns)
+			forget_door(f, pid, doors_known[i]);
 	/* Also one that has not been found yet. */
 	gs_map_put(&f->execs, pid, mono_ns);
 }
@@ -516,15 +534,15 @@ static bool read_entry(struct gs_companion_files *f, uint32_t i,
 	gs_companion_file_read(e->file, h, whole, ret_full);
 	if (!ended && !left) {
 		if (whole)
-			gs_companion_file_reclaim(e->file);
+			gs_companion_file_reclaim(e->file, h);
 		return true;
 	}
 	if (ended)
 		gs_companion_file_open_calls(e->file, h);
 	if (ended && e->folder_fd >= 0)
 		unlinkat(e->folder_fd, e->name, 0);
-	if (left)
-		gs_map_del(&f->pids, e->pid);
+	for (size_t d = 0; left && d < GS_ARRAY_LEN(doors_known); d++)
+		forget_door(f, e->pid, doors_known[d]);
 	gs_map_del(&f->held, e->key);
 	close_entry(e);
 	*e = f->entries[--f->n];

@@ -10,6 +10,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/mem.h"
+#include "model/companion/python.h"
 #include "model/trace/func.h"
 
 #define PLAN_MAX (1u << 20)
@@ -40,18 +41,18 @@ static int put_rows(struct gs_buf *buf, const bool *wanted, uint32_t *ret_name_b
 }
 
 /* Whole when it has its name: processes that begin meanwhile read the one before. */
-static int write_whole(const char *folder, const struct gs_buf *buf)
+static int write_whole(const char *folder, const char *name, const void *data, size_t bytes)
 {
 	char path[320], first[360];
 	GS_CLOSE int fd = -1;
 	int r = 0;
 
-	snprintf(path, sizeof(path), "%s/" GS_COMPANION_PLAN_NAME, folder);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	snprintf(first, sizeof(first), "%s.%d", path, (int)getpid());
 	fd = open(first, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	if (write(fd, buf->data, buf->bytes) != (ssize_t)buf->bytes)
+	if (write(fd, data, bytes) != (ssize_t)bytes)
 		r = -EIO;
 	else if (fchmod(fd, 0600) < 0 || rename(first, path) < 0)
 		r = -errno;
@@ -85,10 +86,25 @@ int gs_companion_plan_write(const char *folder, uint32_t doors, const bool *want
 	if (r >= 0) {
 		head.n_funcs = (uint32_t)r;
 		memcpy(buf.data, &head, sizeof(head));
-		r = write_whole(folder, &buf);
+		r = write_whole(folder, GS_COMPANION_PLAN_NAME, buf.data, buf.bytes);
 	}
 	gs_buf_fini(&buf);
 	if (r < 0)
 		return gs_err_set(err, r, "%s: %s", folder, strerror(-r));
 	return 0;
+}
+
+int gs_companion_plan_write_python(const char *folder, bool events, const struct gs_py_glob *globs,
+				   size_t n_globs, struct gs_err *err)
+{
+	static struct gs_companion_python_plan plan; /* large */
+	int r;
+
+	plan = (struct gs_companion_python_plan){.magic = GS_COMPANION_PYTHON_PLAN,
+						 .version = GS_COMPANION_VERSION,
+						 .events = events,
+						 .n_globs = (uint32_t)n_globs};
+	memcpy(plan.globs, globs, n_globs * sizeof(*globs));
+	r = write_whole(folder, GS_COMPANION_PYTHON_PLAN_NAME, &plan, sizeof(plan));
+	return r < 0 ? gs_err_set(err, r, "%s: %s", folder, strerror(-r)) : 0;
 }

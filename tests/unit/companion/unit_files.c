@@ -126,16 +126,16 @@ static void whose_file_it_is(void **state)
 	run_new(&r, NULL);
 	close(file_with(&r, "1-a", 0600));
 	assert_int_equal(n_refused(&r), 0);
-	assert_int_equal(gs_companion_files_since(r.files, 1), 5);
+	assert_int_equal(gs_companion_files_since(r.files, 1, GS_COMPANION_CALLS), 5);
 	gs_companion_files_forget(r.files, 1, 5);
-	assert_int_equal(gs_companion_files_since(r.files, 1), 5);
+	assert_int_equal(gs_companion_files_since(r.files, 1, GS_COMPANION_CALLS), 5);
 	gs_companion_files_forget(r.files, 1, 6);
-	assert_int_equal(gs_companion_files_since(r.files, 1), 0);
+	assert_int_equal(gs_companion_files_since(r.files, 1, GS_COMPANION_CALLS), 0);
 	close(file_with(&r, "1-b", 0644));
 	assert_int_equal(n_refused(&r), 1);
 	close(file_with(&r, "2-c", 0600)); /* its head says 1 */
 	assert_int_equal(n_refused(&r), 2);
-	assert_int_equal(gs_companion_files_since(r.files, 2), 0);
+	assert_int_equal(gs_companion_files_since(r.files, 2, GS_COMPANION_CALLS), 0);
 	snprintf(to, sizeof(to), "%s/1-d", gs_companion_files_folder(r.files));
 	assert_int_equal(symlink("/etc/passwd", to), 0);
 	assert_int_equal(n_refused(&r), 3);
@@ -295,7 +295,8 @@ static void shared_folders(void **state)
 	assert_true(run_write(1));
 	run_poll(&r, true);
 	assert_int_equal(r.n, 0);
-	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid()), 0);
+	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid(), GS_COMPANION_CALLS),
+			 0);
 	share_of_self = GS_COMPANION_WHOLE;
 	run_poll(&r, true);
 	assert_int_equal(r.n, 1);
@@ -307,7 +308,8 @@ static void shared_folders(void **state)
 	assert_true(run_write(3));
 	run_poll(&r, true);
 	assert_int_equal(r.n, 2);
-	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid()), 0);
+	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid(), GS_COMPANION_CALLS),
+			 0);
 	share_of_self = GS_COMPANION_FROM_NOW;
 	run_poll(&r, true);
 	assert_int_equal(r.n, 2);
@@ -385,7 +387,8 @@ static void shared_by_others(void **state)
 	put_head(folder, other, &head);
 	run_poll(&r, true);
 	assert_int_equal(gs_companion_files_refused(r.files, &reason), 2);
-	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid()), 0);
+	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid(), GS_COMPANION_CALLS),
+			 0);
 	gs_companion_files_free(&r.files);
 	/* What an ended process has left is removed. */
 	child = fork();
@@ -521,7 +524,7 @@ static void operators(void **state)
 	gs_companion_files_scan(r.files);
 	assert_true(gs_companion_files_state(r.files, pid, &seen));
 	assert_int_equal(seen, GS_COMPANION_WAITS);
-	assert_int_equal(gs_companion_files_since(r.files, pid), 0);
+	assert_int_equal(gs_companion_files_since(r.files, pid, GS_COMPANION_CALLS), 0);
 	companion_set_state(GS_COMPANION_SEES);
 	gs_companion_files_scan(r.files);
 	assert_true(gs_companion_files_state(r.files, pid, &seen));

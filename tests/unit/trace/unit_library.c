@@ -25,7 +25,11 @@ static void names(void **state)
 		{"libnccl-0123abcd.so.2", GS_LAYER_NCCL},
 		{"/x/torch/lib/libtorch_cpu.so", GS_LAYER_TORCH},
 		{"libtorch_cuda.so", GS_LAYER_NONE},
+		{"/usr/bin/python3.11", GS_LAYER_PYTHON},
+		{"python", GS_LAYER_PYTHON},
+		{"/usr/lib/libpython3.12.so.1.0", GS_LAYER_PYTHON},
 		{"libcudart", GS_LAYER_NONE},
+		{"/usr/lib/python3/libpython.py", GS_LAYER_NONE},
 		{"libcudart_static.a", GS_LAYER_NONE},
 		{"libcudadevrt.so", GS_LAYER_NONE},
 		{"libcuda.sorry", GS_LAYER_NONE},
@@ -46,7 +50,7 @@ static void names(void **state)
 		if (gs_layer_library(layer))
 			assert_int_equal(gs_layer_of_file(gs_layer_library(layer)), layer);
 	assert_string_equal(gs_layer_library(GS_LAYER_NCCL), "libnccl.so");
-	assert_null(gs_layer_library(GS_LAYER_PYTHON));
+	assert_null(gs_layer_library(GS_LAYER_USER));
 	assert_true(gs_layer_file_is_cuda("/x/nvidia/nccl/lib/libnccl.so.2"));
 	assert_false(gs_layer_file_is_cuda("/x/torch/lib/libtorch_cpu.so"));
 	assert_false(gs_layer_file_is_cuda("libnccl-net.so"));
