@@ -12,11 +12,9 @@ import sys
 import harness
 import pythons
 from harness import HERE, Skip, case, main
+from pycalls_help import ALL, TARGET, compare, counted, environment, of_target, wanted_of
 
-TARGET = os.path.join(HERE, 'pycalls_target.py')
 SCOPES_MAX = 128
-# Run before the counting began, or part of it: the program itself, and the bodies of its classes.
-UNCOUNTED = ('<module>', 'count', 'watch_ends', 'Thing', 'Dim3')
 
 
 def of_3_11():
@@ -34,50 +32,10 @@ def each(check, n=3, untimed=False):
         check('%d.%d' % p.version, p.program)
 
 
-def environment(t):
-    return {**t.env, 'LD_LIBRARY_PATH': harness.fake, 'PYTHONHASHSEED': '0'}
-
-
 def of_3_12():
     """Those that show when a frame has ended: with the lock, and of 3.12 with a table of symbols."""
     return [p for p in pythons.interpreters((3, 12), (3, 14))
             if not p.is_free_threaded and (p.version > (3, 12) or p.is_stripped is False)]  # fmt: skip
-
-
-def counted(t, program, *cases, column=3):
-    """{(file, function, line): calls} as sys.setprofile reports; column 4: frames that ended, as sys.monitoring does."""
-    path = t.path('counts.json')
-    done = subprocess.run([program, TARGET, path, *cases], env=environment(t), capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    with open(path) as f:
-        return {tuple(row[:3]): row[column] for row in json.load(f) if row[column]}
-
-
-def of_target(run):
-    """The same of a summary, and the rows."""
-    rows = {}
-    for f in run.summary['python_functions']:
-        if f['file'] in (TARGET, '<made>') and '<module>' not in f['name']:
-            name = f['name'].rsplit(':', 1)[1].rsplit('/', 1)[0]
-            if name not in UNCOUNTED:
-                rows[f['file'], name, f['line']] = f
-    return rows
-
-
-def wanted_of(counts):
-    return {k: n for k, n in counts.items() if k[1] not in UNCOUNTED}
-
-
-def compare(t, what, rows, counts):
-    wanted, got = wanted_of(counts), {key: row['calls'] for key, row in rows.items()}
-    # A code object is told from the one before it in its place by the addresses of its file, name and line table. Those
-    # of functions that are made and freed by the hundred may be the same as well, now and then: chance of the allocator.
-    made = {key for key in set(got) | set(wanted) if key[0] == '<made>'}
-    odd = [(key, got.get(key, 0), wanted.get(key, 0)) for key in sorted(made) if got.get(key, 0) != wanted.get(key, 0)]
-    t.equal(f'{what}: calls of made functions', sum(got.get(key, 0) for key in made), sum(wanted.get(key, 0) for key in made))
-    t.true(f'{what}: nearly each to its own', len(odd) <= len(made) // 10, odd)
-    for key in sorted((set(got) | set(wanted)) - made):
-        t.equal(f'{what}: {key[1]}/{key[2]}', got.get(key, 0), wanted.get(key, 0))
 
 
 def trace(t, program, cases, *options, calls='--python-calls'):
@@ -89,9 +47,6 @@ def records(path):
     done = subprocess.run([sys.executable, os.path.join(HERE, '..', 'gst.py'), path], capture_output=True, text=True,
                           check=True)  # fmt: skip
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-ALL = ['recursion', 'generators', 'coroutines', 'from_c', 'exceptions', 'made_and_freed', 'threads', 'forks']
 
 
 @case('as many calls of each function as sys.setprofile counts', timeout=240)
