@@ -12,6 +12,7 @@
 
 #include "core/base/mem.h"
 #include "pipeline/aggregate/aggregate.h"
+#include "model/companion/python.h"
 #include "pipeline/inside/inside.h"
 #include "replay_main.h"
 
@@ -21,6 +22,25 @@ static void put_at(int fd, const void *from, size_t bytes, uint64_t at)
 {
 	if (pwrite(fd, from, bytes, (off_t)at) != (ssize_t)bytes)
 		abort();
+}
+
+/* Names out of the second half of the input, open functions and a sum out of its begin. */
+static void put_python(int fd, const uint8_t *data, size_t bytes)
+{
+	const uint64_t at = gs_companion_python_at(1, RING_BYTES),
+		       names_at = gs_companion_python_names_at(1, RING_BYTES);
+	const size_t half = bytes / 2 & ~(size_t)7;
+	const uint32_t numbers[2] = {2, 1}; /* frames, rows */
+	uint64_t written = (bytes - half) & ~7ull;
+
+	put_at(fd, numbers, sizeof(numbers), at);
+	put_at(fd, data, half < 64 ? half : 64,
+	       at + offsetof(struct gs_companion_python_thread, frames));
+	put_at(fd, data, half < 64 ? half : 64,
+	       at + offsetof(struct gs_companion_python_thread, rows));
+	put_at(fd, &written, sizeof(written), names_at);
+	put_at(fd, data + half, written,
+	       names_at + offsetof(struct gs_companion_python_names, names));
 }
 
 /* A file of that process and door, with one thread. */
@@ -44,10 +64,10 @@ static void make_file(const char *folder, uint32_t pid, uint32_t door, const uin
 	struct stat st;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/%u-1", folder, pid);
+	snprintf(path, sizeof(path), "%s/%u-%u", folder, pid, 1 + door);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	if (fd < 0 || stat("/proc/self/ns/pid", &st) < 0 ||
-	    ftruncate(fd, (off_t)gs_companion_file_bytes(1, RING_BYTES, 0)) < 0)
+	    ftruncate(fd, (off_t)gs_companion_file_bytes(1, RING_BYTES, head.doors)) < 0)
 		abort();
 	head.pid_namespace = st.st_ino;
 	slot.written = (bytes < RING_BYTES ? bytes : RING_BYTES) & ~7ull;
@@ -62,6 +82,8 @@ static void make_file(const char *folder, uint32_t pid, uint32_t door, const uin
 	put_at(fd, data, slot.written, head.rings_at);
 	put_at(fd, &sums, offsetof(struct gs_companion_sums, sum) + sizeof(sums.sum[0]),
 	       head.rings_at + RING_BYTES);
+	if (door == GS_COMPANION_PYTHON)
+		put_python(fd, data, bytes);
 	close(fd);
 }
 
@@ -97,8 +119,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		abort();
 	make_file(gs_companion_files_folder(files), 1, GS_COMPANION_CALLS, data, bytes);
 	make_file(gs_companion_files_folder(files), 2, GS_COMPANION_OPS, data, bytes);
+	make_file(gs_companion_files_folder(files), 1, GS_COMPANION_PYTHON, data, bytes);
 	gs_inside_set_ops(inside, funcs);
 	gs_inside_set_feed(inside, feed);
+	gs_inside_set_python(inside, true);
 	gs_inside_poll(inside, true);
 	gs_inside_stop(inside);
 	gs_ingest_end(feed, -1, "");
