@@ -128,7 +128,8 @@ static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame 
 		return;
 	}
 	if (!gs_config.events && d->layer != GS_LAYER_MPI && !sends_arrival(d) &&
-	    !has_gpu_role(d) && d->post != GS_POST_COMM_INIT && (d->v_bytes < GS_V_STACK || d->v_bytes >= GS_V_NONE) &&
+	    !has_gpu_role(d) && d->post != GS_POST_COMM_INIT &&
+	    (d->v_bytes < GS_V_STACK || d->v_bytes >= GS_V_NONE) &&
 	    (d->v_bytes2 < GS_V_STACK || d->v_bytes2 >= GS_V_NONE))
 		return;
 	if (d->n_stack <= 3) {

@@ -3,8 +3,7 @@
  * that both sides map. Compiled by the BPF compiler and by the host's; fixed widths only, every
  * layout asserted. Nothing here reaches a disk or another machine (model/trace/record.h does).
  *
- * Times are CLOCK_MONOTONIC ns; pid is the process (tgid), tid the thread, both as gpuscope's own
- * pid namespace numbers them.
+ * Times are CLOCK_MONOTONIC ns; pid (tgid) and tid are as gpuscope's own pid namespace numbers them.
  */
 #ifndef GS_MODEL_TRACE_EVENT_H
 #define GS_MODEL_TRACE_EVENT_H

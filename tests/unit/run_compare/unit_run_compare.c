@@ -267,8 +267,8 @@ static void equal_runs_do_not_differ(void **state)
 
 	(void)state;
 	claims_of(&usual, &usual, 1, 400, 0, &claims, &misses);
-	assert_int_equal(claims, 0);              /* all below GS_RUN_COMPARE_LEAST */
-	assert_true(misses <= 12); /* 5 % of 400 are 20, and single runs are trusted less */
+	assert_int_equal(claims, 0); /* all below GS_RUN_COMPARE_LEAST */
+	assert_true(misses <= 12);   /* 5 % of 400 are 20, and single runs are trusted less */
 	drifts.drift = 0.05; /* neighbours are alike: their own spread would be far too narrow */
 	claims_of(&drifts, &drifts, 1, 400, 0, &claims, &misses);
 	assert_true(misses <= 16);
