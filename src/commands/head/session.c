@@ -284,7 +284,7 @@ static const struct verb verbs[] = {
 			   "annotate the current time in active sessions"),
 	 TAKES_ANNOTATION, 1, LIST_MAX, annotate_session},
 	{GS_CLI_SUBCOMMAND("findings", "",
-			   "list late ranks, hangs, mismatches and slowdowns of jobs over nodes"),
+			   "list late ranks, hangs and slowdowns of jobs over nodes"),
 	 TAKES_JOB | TAKES_JSON, 0, 0, list_findings},
 	{GS_CLI_SUBCOMMAND("set", "", "set what the head records without a session"),
 	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 0, set_values},
