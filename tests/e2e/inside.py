@@ -380,7 +380,7 @@ def options(t):
                         (['--stacks', 'native', '-o', t.path('x.csv'), '--', 'true'], 'stacks')):  # fmt: skip
         run = t.tool('trace', *INSIDE, *more, status=2)
         t.match(' '.join(more), words, run.err)
-    t.tool('trace', '--inside=python', '--', 'true', status=2)
+    t.tool('trace', '--inside=operators', '--', 'true', status=2)
     run = t.trace(*INSIDE, env={'GPUSCOPE_COMPANION': '/nonexistent'}, command=t.app('cudaMalloc=17'))
     t.match('says so', 'another gpuscope already traces this program from inside', run.err)
     t.equal('cudaMalloc', run.calls('cudaMalloc'), 17)

@@ -122,6 +122,20 @@ def counted(t):
             t.equal('others', [k for k in got if k not in wanted and k.startswith('aten::')], [])
 
 
+@case('with Python functions from inside, too: both of one process, and neither by probes', timeout=120)
+def python_functions(t):
+    path = script(t, MODEL + 'for _ in range(5): step()\n')
+    for python in torches():
+        wanted = rows(t.trace('--inside=ops', command=[python, path]))
+        for doors in ('ops,python', 'calls,ops,python'):
+            run = t.trace(f'--inside={doors}', '--python-calls=step', command=[python, path])
+            t.equal(f'{python} {doors}: operators', rows(run), wanted)
+            own = [f['calls'] for f in run.summary['python_functions'] if f['file'] == path]
+            t.equal(f'{python} {doors}: step()', own, [5])
+            seen = {a['remark'] for a in run.summary['attached'] if 'python' in os.path.basename(a['path'])}
+            t.equal(f'{python} {doors}: doors', [remark(run), seen], [[(0, 'seen from inside')], {'seen from inside'}])
+
+
 @case('every call is in the trace, within the operator and the pass that made it', timeout=120)
 def events(t):
     python, path, out = torches()[0], script(t, MODEL + 'for _ in range(3): step()\n'), t.path('t.csv')
