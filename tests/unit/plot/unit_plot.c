@@ -351,14 +351,6 @@ static void names_of_panels(void **state)
 	assert_false(gs_plot_knows("pdf"));
 }
 
-/* The font library keeps what it found until the program ends (LeakSanitizer asks for this name).
- */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-	return "leak:libfontconfig";
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
