@@ -336,8 +336,10 @@ static int collect_under(const char *path, struct gs_aggregate_under *under)
 	while (r == 0 && (r = gs_recording_next(reader, &batch)) == 0)
 		r = gs_aggregate_under_scan(under, &batch);
 	gs_recording_reader_close(&reader);
+	if (r < 0 && !err.text[0])
+		gs_err_set(&err, r, "cannot read %s: %s", path, strerror(-r));
 	if (r < 0)
-		gs_cli_print_message("cannot read %s: %s", path, gs_err_text(&err, r));
+		gs_cli_print_message("%s", err.text);
 	return r < 0 ? r : 0;
 }
 

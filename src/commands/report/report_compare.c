@@ -262,8 +262,10 @@ static int read_run(const char *path, struct gs_run_compare_run **ret)
 	if (r == 0 && slot && gs_run_compare_n_bounds(*ret))
 		r = read_places(path, *ret, slot, &err);
 	free_steps(&steps);
+	if (r < 0 && !err.text[0])
+		gs_err_set(&err, r, "cannot read %s: %s", path, strerror(-r));
 	if (r < 0)
-		gs_cli_print_message("cannot read %s: %s", path, gs_err_text(&err, r));
+		gs_cli_print_message("%s", err.text);
 	return r;
 }
 
