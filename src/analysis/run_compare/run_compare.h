@@ -40,10 +40,6 @@ enum gs_run_compare_kind {
 	GS_RUN_COMPARE_KINDS
 };
 
-/* "part", "operator", ...: a word of JSON; and a heading for people. */
-const char *gs_run_compare_kind_name(unsigned kind);
-const char *gs_run_compare_kind_title(unsigned kind);
-
 struct gs_run_compare_step { /* boot time */
 	uint64_t start_ns, dur_ns;
 };

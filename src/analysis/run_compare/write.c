@@ -31,16 +31,6 @@ static const char *const verdicts[] = {
 	[GS_RUN_COMPARE_FASTER] = "faster",
 };
 
-const char *gs_run_compare_kind_name(unsigned kind)
-{
-	return kind < GS_RUN_COMPARE_KINDS ? kinds[kind].name : "";
-}
-
-const char *gs_run_compare_kind_title(unsigned kind)
-{
-	return kind < GS_RUN_COMPARE_KINDS ? kinds[kind].title : "";
-}
-
 /* --- data --- */
 
 static void put_side(struct gs_doc *doc, const char *key,

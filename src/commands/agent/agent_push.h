@@ -10,9 +10,6 @@
 int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
 		    struct gs_push_set **ret, struct gs_err *err);
 
-/* Whether metrics or alerts go to other servers by the client of net/http_client. */
-bool agent_push_sends(const struct agent_conf *conf);
-
 /* Whether pushing goes on as it is. */
 bool agent_push_same(const struct agent_conf *a, const struct agent_conf *b);
 

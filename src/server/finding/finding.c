@@ -165,7 +165,7 @@ void gs_finding_begin_metric(struct gs_metrics *p)
 {
 	gs_metrics_family(
 		p, "gpuscope_head_finding", GS_METRICS_GAUGE, "",
-		"1 of each finding over nodes that holds: of whom it is about, the first.");
+		"1 for each active finding over nodes, with the first rank that it is about.");
 }
 
 void gs_finding_put_metric(void *metrics, const struct gs_store_finding *f)

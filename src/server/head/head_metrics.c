@@ -102,9 +102,7 @@ static void put_coarse(struct gs_metrics *p, const struct gs_head_stats *s)
 
 static void put_fleet(struct gs_metrics *p, struct gs_head *head, const struct gs_fleet_counts *c)
 {
-	gs_metrics_family(
-		p, "gpuscope_head_finding", GS_METRICS_GAUGE, "",
-		"1 of each finding over nodes that holds: of whom it is about, the first.");
+	gs_finding_begin_metric(p);
 	gs_head_holding(head, gs_finding_put_metric, p);
 	gs_metrics_one(p, "gpuscope_head_ranks", GS_METRICS_GAUGE, c->n_ranks,
 		       "Ranks of traced jobs that are compared over nodes.");
