@@ -1,8 +1,7 @@
 /*
- * Ranks that make a communicator and never meet. Such a call returns when all ranks have made it, so that those
- * that have waited in one for long, and which ranks of it are not among them, say who is missing.
- * What has not returned is put in again and again, as a whole; what is not among it any more has returned, or
- * its process has ended.
+ * Ranks that make a communicator and never meet. Such a call returns when all ranks have made it: a rank is
+ * missing when it is not among those that have been waiting in the call for long. The caller gives all open
+ * calls again and again; a call that is not among them any more has returned, or its process has ended.
  */
 #include "analysis/hang/hang_int.h"
 

@@ -1,4 +1,4 @@
-/* What ranks call as one collective: whether they get along, and who is the odd one. */
+/* Calls that ranks make as one collective: whether they match, and which rank made another one. */
 #include "analysis/hang/hang.h"
 
 #include <inttypes.h>

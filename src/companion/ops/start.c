@@ -106,7 +106,7 @@ static void *find_function(const char *name)
 	return ((void *(*)(void *, const char *))ops_real_dlsym)(door.handle, name);
 }
 
-/* The loader's lock is held by who is loading: the library is whole when it has been waited for, and stays. */
+/* dlopen() waits for the loader's lock, so that the library is completely loaded after it, and keeps it loaded. */
 static void start_torch(const char *name)
 {
 	door.handle =
