@@ -13,6 +13,7 @@
 
 #include "core/base/conf.h"
 #include "core/base/conf_int.h"
+#include "core/near/near.h"
 #include "core/base/yaml_depth.h"
 
 #define PATH_MAX_BYTES 128
@@ -113,13 +114,13 @@ static void suggest_key(const struct gs_conf_schema *schema, const char *path, c
 	if (best > 5)
 		best = 5;
 	for (size_t i = 0; section && i < section->n_keys; i++)
-		if ((d = gs_conf_distance(written, section->keys[i].name)) < best) {
+		if ((d = gs_near_distance(written, section->keys[i].name)) < best) {
 			best = d;
 			snprintf(out, bytes, "%s", section->keys[i].name);
 		}
 	for (size_t i = 0; i < schema->n_sections; i++)
 		if (next_part(schema->sections[i].name, path, part, sizeof(part)) &&
-		    (d = gs_conf_distance(written, part)) < best) {
+		    (d = gs_near_distance(written, part)) < best) {
 			best = d;
 			snprintf(out, bytes, "%s", part);
 		}

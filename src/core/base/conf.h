@@ -18,6 +18,11 @@
 
 #define GS_CONF_FILE_MAX (1U << 20) /* bytes of a file */
 
+/* For min and max of a GS_CONF_DURATION: a millisecond, a second and an hour in ns. */
+#define GS_CONF_MS 1000000ll
+#define GS_CONF_S  (1000 * GS_CONF_MS)
+#define GS_CONF_H  (3600 * GS_CONF_S)
+
 enum gs_conf_kind {
 	GS_CONF_NONE = 0,
 	GS_CONF_BOOL = 1,     /* bool: true, false, yes, no, on, off */
@@ -103,10 +108,6 @@ int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *re
  * takes. schema->check is not asked. The key is one of the schema's and no ROWS. */
 int gs_conf_put(const struct gs_conf_schema *schema, const char *key, const char *text, void *conf,
 		struct gs_err *err);
-
-/* The changes that make b of a: a letter put in, left out, replaced, or swapped with the next one.
- * For "did you mean"; UINT_MAX when a name is longer than 63 bytes. */
-unsigned gs_conf_distance(const char *a, const char *b);
 
 /* For schema->check: the key ("http.tls_key") is refused where it stands (or where its section
  * stands when it is not given). Returns -EINVAL. */

@@ -252,32 +252,3 @@ int gs_conf_set(const struct gs_conf_key *key, const char *text, size_t bytes, v
 			  gs_conf_expects(key, expected, sizeof(expected)), shown,
 			  n < bytes ? "..." : "");
 }
-
-unsigned gs_conf_distance(const char *a, const char *b)
-{
-	unsigned rows[3][64]; /* this one, the one before, and the one before that */
-	size_t na = strlen(a), nb = strlen(b);
-
-	if (na >= GS_ARRAY_LEN(rows[0]) || nb >= GS_ARRAY_LEN(rows[0]))
-		return 999;
-	for (unsigned i = 0; i <= na; i++)
-		for (unsigned j = 0; j <= nb; j++) {
-			unsigned *row = rows[i % 3], best;
-			const unsigned *above = rows[(i + 2) % 3], *above_2 = rows[(i + 1) % 3];
-
-			if (i == 0 || j == 0) {
-				row[j] = i + j;
-				continue;
-			}
-			best = above[j - 1] + (a[i - 1] != b[j - 1]);
-			if (above[j] + 1 < best)
-				best = above[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    above_2[j - 2] + 1 < best)
-				best = above_2[j - 2] + 1;
-			row[j] = best;
-		}
-	return rows[na % 3][nb];
-}

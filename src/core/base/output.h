@@ -50,4 +50,7 @@ int gs_output_close(struct gs_output *output, int r, struct gs_err *err);
  * err. */
 int gs_output_try(const char *path, struct gs_err *err);
 
+/* The attribute of a file that says in words why it was written (trace --keep-last); not on every file system. */
+#define GS_OUTPUT_REASON_XATTR "user.gpuscope.reason"
+
 #endif

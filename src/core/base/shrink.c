@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,24 +14,37 @@
 /* Of the stack below the caller this much stays: this file's own calls are in it. */
 #define STACK_KEPT (64u << 10)
 
+static atomic_bool heap_is_spared;
+
+void gs_shrink_spare_heap(void)
+{
+	atomic_store(&heap_is_spared, true);
+}
+
 void gs_shrink_heap(void)
 {
-	malloc_trim(0);
+	if (!atomic_load(&heap_is_spared))
+		malloc_trim(0);
 }
 
 void gs_shrink_begin_reuse(void)
 {
+	if (atomic_load(&heap_is_spared))
+		return;
 	mallopt(M_MMAP_THRESHOLD, 32 << 20);
 	mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
 void gs_shrink_end_reuse(void)
 {
-	mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	if (!atomic_load(&heap_is_spared))
+		mallopt(M_MMAP_THRESHOLD, 256 << 10);
 }
 
 void gs_shrink_reused(void)
 {
+	if (atomic_load(&heap_is_spared))
+		return;
 	mallopt(M_TRIM_THRESHOLD, 256 << 10);
 	malloc_trim(0);
 }

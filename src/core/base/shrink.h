@@ -18,6 +18,9 @@ struct gs_shrunk {
 	uint32_t n_refused;  /* mappings that the kernel did not release (locked, for one) */
 };
 
+/* The heap is another program's, of which this is a part: the functions of the heap do nothing from now on. */
+void gs_shrink_spare_heap(void);
+
 /* Free memory of the heap, whatever lies after it. */
 void gs_shrink_heap(void);
 

@@ -10,17 +10,14 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/rights.h"
 #include "core/sandbox/sandbox.h"
-
-/* Numbers of linux/capability.h that older headers lack (Linux 5.8). */
-#define CAP_NR_PERFMON 38
-#define CAP_NR_BPF     39
 
 #define BIT(cap) (1ull << (cap))
 
 static const uint64_t kept_always =
 	/* probes, perf events, their buffers and many open files */
-	BIT(CAP_NR_BPF) | BIT(CAP_NR_PERFMON) | BIT(CAP_IPC_LOCK) | BIT(CAP_SYS_RESOURCE) |
+	BIT(GS_CAP_BPF) | BIT(GS_CAP_PERFMON) | BIT(CAP_IPC_LOCK) | BIT(CAP_SYS_RESOURCE) |
 	/* processes of others, their files and memory; the kernel's log and symbols */
 	BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYSLOG) |
 	/* outputs, queues and sockets in folders of others, ports below 1024 */

@@ -6,6 +6,7 @@
 #include "core/scrub/scrub.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -135,10 +136,15 @@ static void read_own_words(void)
 
 static bool is_own_word(const char *text, size_t bytes)
 {
+	char name[NAME_MAX_BYTES + 1];
+
 	pthread_once(&own_words.once, read_own_words);
+	if (bytes > NAME_MAX_BYTES) /* no word is longer than that */
+		return false;
+	memcpy(name, text, bytes);
+	name[bytes] = '\0';
 	for (size_t i = 0; i < own_words.n; i++)
-		if (strlen(own_words.word[i]) == bytes &&
-		    strncasecmp(own_words.word[i], text, bytes) == 0)
+		if (fnmatch(own_words.word[i], name, FNM_CASEFOLD) == 0)
 			return true;
 	return false;
 }

@@ -4,7 +4,8 @@
  *
  * It is a matter of patterns: options and variables with the name of a secret, users in URLs,
  * headers, short options of some programs, the shapes of well-known tokens. What has none of these
- * stays; a site adds names of its own in GS_SCRUB_WORDS_PATH, one on each line.
+ * stays; a site adds names of its own in GS_SCRUB_WORDS_PATH, one on each line, with
+ * * and ? for what may be there (glob(7)), whatever the case of letters.
  */
 #ifndef GS_CORE_SCRUB_SCRUB_H
 #define GS_CORE_SCRUB_SCRUB_H

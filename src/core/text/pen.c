@@ -66,6 +66,6 @@ void gs_pen_printf(struct gs_pen *pen, const char *fmt, ...)
 
 void gs_pen_yield(struct gs_pen *pen)
 {
-	if (pen->buf.bytes >= PIECE_BYTES)
+	if (pen->out && pen->buf.bytes >= PIECE_BYTES)
 		hand_on(pen);
 }

@@ -11,12 +11,13 @@
 #include "core/base/buf.h"
 
 struct gs_pen {
-	FILE *out;         /* borrowed */
+	FILE *out;         /* borrowed; NULL: what is written is only gathered in buf */
 	struct gs_buf buf; /* gathered and not yet handed on */
 	int r;             /* the first error, a negative errno; or 0 */
 };
 
-/* out is borrowed until gs_pen_close(), which does not close it. */
+/* out is borrowed until gs_pen_close(), which does not close it. NULL: of a pen that is never closed, whose
+ * buf its owner reads and frees. */
 void gs_pen_open(struct gs_pen *pen, FILE *out);
 
 /* Writes the rest, makes sure that the file took it, and frees. 0 or the first error. */

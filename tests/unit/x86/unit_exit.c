@@ -11,6 +11,7 @@
 
 #include "core/base/mem.h"
 #include "sources/x86/exit.h"
+#include "unit/rounds.h"
 
 #define MAX 16
 
@@ -541,7 +542,7 @@ static void every_path_passes_one_exit(void **state)
 {
 	unsigned n_returns = 0, n_cheap = 0;
 
-	for (unsigned seed = 1; seed <= 200000; seed++) {
+	for (unsigned seed = 1; seed <= TEST_ROUNDS(200000); seed++) {
 		struct program p;
 		struct gs_exit x[MAX * 2];
 		struct cold cold = {p.code + N_SLOTS * SLOT_BYTES, N_COLD * SLOT_BYTES};
