@@ -62,6 +62,10 @@
 #define GS_COMPANION_SUMS_MAX   512u         /* functions whose calls are added up, of one slot */
 #define GS_COMPANION_NAME_BYTES 32           /* of PID-START, with its zero */
 #define GS_COMPANION_PLAN_NAME  "plan"       /* the file beside them that says what is asked for */
+#define GS_COMPANION_LATE_NAME                                                                     \
+	"late" /* the file in which a process that was running says why it has none */
+#define GS_COMPANION_BEGIN_NAME "attach.py"          /* what its interpreter is asked to run, */
+#define GS_COMPANION_END_NAME   "leave.py"           /* and at the end */
 #define GS_COMPANION_FOLDER_ENV "GPUSCOPE_COMPANION" /* names the folder in the environment */
 
 /* What may be looked at from inside; bits 1 << door. */
@@ -131,7 +135,10 @@ struct gs_companion_head {
 	uint64_t no_slot;    /* records of threads that got no slot. Grows */
 	uint32_t stopped;    /* of the reader: 1 when tracing is over, nothing more is recorded */
 	uint32_t state;      /* enum gs_companion_state */
-	uint64_t pad2[7];
+	uint32_t
+		left; /* 1: the process has taken back what recorded here, and has the file no more */
+	uint32_t pad;
+	uint64_t pad2[6];
 };
 _Static_assert(sizeof(struct gs_companion_head) == 128, "gs_companion_head");
 

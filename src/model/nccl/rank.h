@@ -53,4 +53,52 @@ struct gs_rec_rank {
 };
 _Static_assert(sizeof(struct gs_rec_rank) == 184, "rank");
 
+/*
+ * One collective of a rank of which it is known that it was over: after RANK of the same rank, where there was one since the
+ * record before. It is one that no rank can leave before the last has entered it, so it bounds how far the clocks of two
+ * nodes are apart (analysis/fleet/clocks.h). Of several it is the one whose number is divisible by the largest power of two,
+ * so that those of all ranks are the same.
+ */
+struct gs_rec_rank_stay {
+	struct gs_record head;
+	uint64_t id_hash;      /* of the communicator, as in RANK */
+	int32_t rank, n_ranks; /* in it; of it */
+	uint64_t number;       /* of the collective, from 1 */
+	/* When it was called; and the end of the call by which the host learned that the GPU had done it. Boot clock. */
+	uint64_t entered_ns, left_ns;
+};
+_Static_assert(sizeof(struct gs_rec_rank_stay) == 48, "stay in a collective");
+
+#define GS_RANK_STEPS 16 /* of a rank that a record lists at most */
+
+/* A step of a rank, and the collectives that were called in it. */
+struct gs_rank_step {
+	uint64_t call;    /* number of the first of them, as in RANK */
+	uint32_t n_calls; /* so many; not 0 */
+	uint32_t pad;     /* 0 */
+	uint64_t start_ns, dur_ns;
+	uint64_t arrivals_ns; /* sum of the times at which they were made; it wraps */
+	uint64_t inside_ns;   /* spent in them */
+};
+
+/*
+ * Steps of the process of a rank, at most once a second, after RANK of the same rank: figures of all, and those that ended since
+ * the record before. Of each process they are in one communicator, that with most ranks. Where more ended than a record lists, it
+ * has those in which a collective was called whose number is divisible by a power of two, the smallest with which they fit, so
+ * that those of all ranks are the same.
+ */
+struct gs_rec_rank_steps {
+	struct gs_record head;
+	uint64_t id_hash;      /* of the communicator, as in RANK */
+	int32_t rank, n_ranks; /* in it; of it */
+	uint32_t pid, n_listed;
+	uint32_t run, pad; /* another number than before: all steps so far are void; 0 */
+	uint64_t time_ns;  /* as of when */
+	/* As in struct gs_step_summary: of all steps of the run. */
+	uint64_t n_steps, n_odd, median_ns, p95_ns;
+	struct gs_rank_step listed[]; /* those with as many calls as most, the oldest first */
+};
+_Static_assert(sizeof(struct gs_rec_rank_steps) == 80, "steps of a rank");
+_Static_assert(sizeof(struct gs_rank_step) == 48, "a step of a rank");
+
 #endif

@@ -131,6 +131,11 @@ uint64_t gs_gpu_parts_needed(enum gs_gpu_field field)
 	return 1ull << part | also;
 }
 
+const char *gs_gpu_vendor_name(unsigned vendor)
+{
+	return vendor == GS_GPU_VENDOR_NVIDIA ? "nvidia" : vendor == GS_GPU_VENDOR_AMD ? "amd" : "";
+}
+
 const char *gs_gpu_state_name(unsigned state)
 {
 	static const char *const names[] = {"ok",       "no_library", "no_driver", "no_gpu",

@@ -302,7 +302,6 @@ struct gs_gpu_event {
 	char uuid[80]; /* "" not known (any more) */
 	char text[192];
 };
-
 const char *gs_gpu_xid_text(uint32_t xid); /* "" not known */
 
 /* Of the vendor's library. */
@@ -317,8 +316,9 @@ enum gs_gpu_state {
 	GS_GPU_STATE_READING = 7, /* no answer yet: the library is only starting */
 };
 
-const char *gs_gpu_state_name(unsigned state); /* "ok", "no_library", ... */
-const char *gs_gpu_reason_name(unsigned why);  /* "ok", "not_supported", ... */
+const char *gs_gpu_vendor_name(unsigned vendor); /* "nvidia", "amd"; "" not known */
+const char *gs_gpu_state_name(unsigned state);   /* "ok", "no_library", ... */
+const char *gs_gpu_reason_name(unsigned why);    /* "ok", "not_supported", ... */
 
 /* One snapshot of all GPUs. Immutable once handed out; freed by its holder. */
 struct gs_gpu_snapshot {

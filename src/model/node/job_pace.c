@@ -18,6 +18,8 @@
 #define QUEUE_MOST     12   /* waits for a processor, by time on one: waking up is no demand */
 #define NET_OPERATIONS 5.0  /* by second of waiting; with fewer calls, and fewer */
 #define NET_BYTES      1e4  /* bytes than that, the sockets are quiet */
+#define NET_WAKES      12.0 /* by second of waiting; a server without clients wakes up for its timers */
+#define SWITCHES_NS    2e9  /* of a process, until its switches were read twice */
 #define LOCK_WAIT_NS   2e8  /* longer mean waits are those of a pool that has no work */
 #define INPUT_READS    0.1  /* by second of waiting: fewer reads bring no data */
 #define LIKE           0.5  /* of two ratios that are the same in kind */
@@ -55,10 +57,16 @@ static double network_ns(const struct gs_job_pace_process *p)
 {
 	const struct gs_taskstats *w = p->work;
 	double ns = (double)w->time_ns[GS_TIME_NETWORK], s = ns / 1e9;
-	double calls = (double)(w->io[GS_IO_SOCKET].reads + w->io[GS_IO_SOCKET].writes);
+	const struct gs_taskstats_io_count *io = &w->io[GS_IO_SOCKET];
+	/* What returns without data, as at the end of a timeout, is no operation. */
+	double calls = (double)(io->reads + io->writes) - (double)io->errors;
 	double bytes = (double)(w->net_sent_bytes + w->net_received_bytes);
-	bool is_quiet = p->knows_net && calls < NET_OPERATIONS * s && bytes < NET_BYTES * s;
+	double leaves = (double)(w->switches_voluntary + w->switches_forced);
+	bool is_quiet = p->knows_net
+				? calls < NET_OPERATIONS * s && bytes < NET_BYTES * s
+				: leaves < NET_WAKES * s && (double)p->elapsed_ns > SWITCHES_NS;
 
+	/* Where calls are not counted: a thread that hardly ever wakes up has received hardly anything. */
 	return is_quiet || speaks_to_family(p) ? 0 : ns;
 }
 

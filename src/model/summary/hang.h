@@ -24,6 +24,7 @@ struct gs_hang_summary {
 	uint64_t id;                           /* of the communicator: struct gs_rec_comm.id_hash */
 	int32_t n_ranks;                       /* of it */
 	uint64_t call;                         /* which collective, from 1 */
+	uint32_t number;                       /* of this hang, from 1 */
 	uint64_t since_ns, found_ns, ended_ns; /* since the trace began; ended_ns 0: not over */
 	bool has_arrived;                      /* over since the last rank arrived */
 	struct gs_hang_rank_summary *ranks;    /* those that matter first */

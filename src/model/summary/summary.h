@@ -258,10 +258,12 @@ struct gs_summary {
 	uint32_t mode;           /* enum gs_session_mode */
 	int32_t exit_status;     /* of the command; -1 there was none */
 	int64_t start_wall_ns;
+	uint64_t start_boot_ns; /* the same, of the boot clock */
 	uint64_t duration_ns;
 	/* What tracing cost, in millionths of processor time: of the run, and at most of a thread,
 	 * a process or all in an interval; what a call cost, and a single-stepped probe more.
-	 * call_cost_ns 0: all unknown. */
+	 * call_cost_ns 0: all unknown; cost_known false: the shares, of too little processor time. */
+	bool cost_known;
 	uint64_t cost_ppm, cost_worst_ppm, call_cost_ns, step_ns;
 	/* Of the CPU quota of the traced processes' cgroup while they were traced: periods, those
 	 * in which it stopped tasks, and for how long, summed over CPUs. 0: none, or not known. */
@@ -333,6 +335,14 @@ const char *gs_summary_text(struct gs_summary *summary, const char *text);
 
 /* How each layer was traced, in words: from inside, by probes, by CUPTI; "": all of it by probes. */
 void gs_summary_doors(const struct gs_summary *summary, char *out, size_t bytes);
+
+/* Time in which a thread did something, or waited for the GPU: of its wall time, neither parked, nor asleep, nor waiting for no known
+ * reason. */
+uint64_t gs_summary_active_ns(const struct gs_account_thread *thread);
+
+/* Of a process, whose thread launches makes the most calls: the one that sets its pace. first: its first thread, or NULL. */
+const struct gs_account_thread *gs_summary_pace_thread(const struct gs_account_thread *first,
+						       const struct gs_account_thread *launches);
 
 /* Frees all that hangs off it; NULL inside: nothing. */
 void gs_summary_free(struct gs_summary **summary);

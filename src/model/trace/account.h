@@ -21,7 +21,8 @@ enum gs_account_state {
 	GS_STATE_RUNQUEUE = 1,
 	/* futex, System V semaphores: a lock, or an event that another thread makes */
 	GS_STATE_LOCK = 2,
-	/* poll, select, epoll of what is none of those below */
+	/* poll, select, epoll of what is none of those below, and of sockets when the time given to poll passed without
+	 * data: a server that looks for work now and then */
 	GS_STATE_POLL = 3,
 	/* iowait, or blocked in a call on a regular file or block device */
 	GS_STATE_DISK = 4,
@@ -112,6 +113,7 @@ struct gs_account {
 	char process[16]; /* of its first thread */
 	__u64 born_ns;    /* since when it is accounted for */
 	__u64 since_ns;
+	__u64 wait_until_ns; /* a poll of a socket that lasts so long had no data; 0: not in one */
 	__u64 ran_ns; /* of its life on processors, when it last left one: struct sched_entity */
 	__u64 time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 	__u64 busy_ns[GS_INSIDE_COUNT];

@@ -34,7 +34,7 @@ enum gs_event_kind {
 	GS_EV_INVALID = 0,
 	GS_EV_CALL = 1,        /* struct gs_event_call */
 	GS_EV_COMM = 2,        /* struct gs_event_comm */
-	GS_EV_TASK = 3,        /* struct gs_event_task */
+	GS_EV_TASK = 3,        /* struct gs_event_task, of an exec struct gs_event_exec: exec.h */
 	GS_EV_STACK = 4,       /* struct gs_event_stack */
 	GS_EV_SAMPLE = 5,      /* struct gs_event_sample */
 	GS_EV_CODE = 6,        /* a Python code object: src/bpf/calls/python.bpf.h */

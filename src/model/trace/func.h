@@ -40,6 +40,10 @@ unsigned gs_func_count(void);
 /* "cuda-runtime", "cuda-driver", "nccl"; the words used in options and outputs. */
 const char *gs_layer_name(unsigned layer);
 
+/* Adds the layers of such a word to a mask (bits 1 << enum gs_layer); "cuda" is both of CUDA. 0 or
+ * -EINVAL. */
+int gs_layer_add_word(const char *word, uint32_t *layers);
+
 /* A heading for people: "CUDA runtime". */
 const char *gs_layer_title(unsigned layer);
 

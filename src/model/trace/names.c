@@ -1,6 +1,7 @@
 /* The words for the numbers: layers, classes, losses, NCCL types, and the arguments of a call. */
 #include "model/trace/func.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -17,6 +18,21 @@ const char *gs_layer_name(unsigned layer)
 						      "python", "user",         "mpi"};
 
 	return word_of(w, GS_ARRAY_LEN(w), layer);
+}
+
+int gs_layer_add_word(const char *word, uint32_t *layers)
+{
+	if (strcmp(word, "cuda") == 0) {
+		*layers |= 1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER;
+		return 0;
+	}
+	for (unsigned layer = 1; layer < GS_LAYER_COUNT; layer++) {
+		if (strcmp(word, gs_layer_name(layer)) == 0) {
+			*layers |= 1u << layer;
+			return 0;
+		}
+	}
+	return -EINVAL;
 }
 
 const char *gs_layer_title(unsigned layer)

@@ -57,7 +57,9 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_NCCL_OP] = 112,     /* likewise */
 	[GS_REC_NCCL_CHANNEL] = 72, /* likewise */
 	[GS_REC_HANG] = sizeof(struct gs_rec_hang),
-	[GS_REC_RANK] = 184, /* model/nccl/rank.h */
+	[GS_REC_RANK] = 184,      /* model/nccl/rank.h */
+	[GS_REC_RANK_STAY] = 48,  /* likewise */
+	[GS_REC_RANK_STEPS] = 80, /* likewise */
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,

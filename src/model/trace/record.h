@@ -75,6 +75,8 @@ enum gs_record_kind {
 	GS_REC_NCCL_CHANNEL = 41, /* likewise */
 	GS_REC_HANG = 42,         /* model/trace/record_hang.h */
 	GS_REC_RANK = 43,         /* model/nccl/rank.h */
+	GS_REC_RANK_STAY = 44,    /* likewise */
+	GS_REC_RANK_STEPS = 45,   /* likewise */
 	GS_REC_COUNT
 };
 
@@ -96,6 +98,9 @@ struct gs_rec_session {
 	uint32_t kernel_str;      /* release of the running kernel */
 	uint32_t attach_mode_str; /* how calls were caught, as -v prints it */
 };
+
+/* The text of command_str where everything on the machine is traced: of no one job. */
+#define GS_SESSION_OF_MACHINE "all processes"
 
 enum gs_session_mode {
 	GS_SESSION_EVENTS = 1,  /* whole events */
@@ -342,5 +347,4 @@ static inline const struct gs_record *gs_record_after(const struct gs_batch *bat
 #define gs_records_for_each(batch, r)                                                              \
 	for (const struct gs_record *r = gs_record_after((batch), NULL); r;                        \
 	     r = gs_record_after((batch), r))
-
 #endif
