@@ -18,6 +18,10 @@
 
 #define POLL_LOOK 8 /* of a call that waits for many files, so many are looked at */
 
+/* Who waits for sockets for no longer than that looks for work now and then, as far as can be seen from outside:
+ * whether data came is not known. Who waits for an answer gives it longer. */
+#define LOOK_NS 100000000
+
 int gs_host_parse_syscall(const char *text, struct host_syscall *ret)
 {
 	char *end;
@@ -171,6 +175,38 @@ static enum gs_taskstats_time of_select(int proc_fd, uint32_t pid, const uint64_
 	return cause;
 }
 
+/* A timeout that the call was given; unit_ns: of its second number, a struct timeval has microseconds. 0: none, or not
+ * known. */
+static uint64_t read_timeout_ns(uint32_t pid, uint64_t address, uint64_t unit_ns)
+{
+	int64_t t[2];
+
+	if (!address || !peek_memory(pid, address, t, sizeof(t)) || t[0] < 0 || t[0] > LOOK_NS)
+		return 0;
+	return (uint64_t)t[0] * 1000000000 + (uint64_t)t[1] * unit_ns;
+}
+
+static uint64_t timeout_ns_of(uint32_t pid, const struct host_syscall *s)
+{
+	switch (s->nr) {
+	case SYS_poll:
+		return (int)s->arg[2] > 0 ? (uint64_t)(int)s->arg[2] * 1000000 : 0;
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+		return (int)s->arg[3] > 0 ? (uint64_t)(int)s->arg[3] * 1000000 : 0;
+	case SYS_ppoll:
+		return read_timeout_ns(pid, s->arg[2], 1);
+	case 441: /* epoll_pwait2, Linux 5.11 */
+		return read_timeout_ns(pid, s->arg[3], 1);
+	case SYS_pselect6:
+		return read_timeout_ns(pid, s->arg[4], 1);
+	case SYS_select:
+		return read_timeout_ns(pid, s->arg[4], 1000);
+	default:
+		return 0;
+	}
+}
+
 static enum gs_taskstats_time of_call(int proc_fd, uint32_t pid, const struct host_syscall *s)
 {
 	switch (s->nr) {
@@ -191,9 +227,10 @@ static enum gs_taskstats_time of_call(int proc_fd, uint32_t pid, const struct ho
 	case SYS_msgrcv:
 	case SYS_msgsnd:
 		return GS_TIME_PIPE;
-	case SYS_connect:
 	case SYS_accept:
 	case SYS_accept4:
+		return GS_TIME_OTHER; /* for clients: it has nothing to do */
+	case SYS_connect:
 	case SYS_sendto:
 	case SYS_recvfrom:
 	case SYS_sendmsg:
@@ -253,6 +290,12 @@ enum gs_taskstats_time gs_host_wait_cause(int proc_fd, uint32_t pid, char state,
 	if (state == 'T' || state == 't' || state == 'Z' || state == 'X')
 		return GS_TIME_OTHER;
 	cause = s->nr >= 0 ? of_call(proc_fd, pid, s) : GS_TIME_OTHER;
+	if (cause == GS_TIME_NETWORK) {
+		uint64_t ns = timeout_ns_of(pid, s);
+
+		if (ns && ns <= LOOK_NS)
+			return GS_TIME_OTHER;
+	}
 	/* Uninterruptible is a disk, unless the call shows something else that is known to
 	 * wait so. */
 	if (state == 'D' && cause != GS_TIME_GPU && cause != GS_TIME_NETWORK)

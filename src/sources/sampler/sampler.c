@@ -96,7 +96,7 @@ static void name_processes(struct gs_sampler *m, struct gs_host_snapshot *host)
 		if (change == GS_HOST_NEW)
 			gs_identity_fork(m->place, p->pid, p->parent_pid);
 		else if (change == GS_HOST_RENAMED)
-			gs_identity_exec(m->place, p->pid);
+			gs_identity_exec(m->place, p->pid, "", "");
 		name_job(m, p, change == GS_HOST_RENAMED);
 		who = gs_identity_process(m->place, p->pid);
 		if (!who || who->gone)

@@ -13,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/pidns.h"
+#include "sources/kernel_types/kernel_types.h"
 #include "sources/taskstats/taskstats_int.h"
 #include "taskstats.skel.h"
 
@@ -25,112 +26,99 @@ struct prog {
 
 /* ---- what this kernel's tracepoints look like ---- */
 
-static const struct btf_type *point_proto(const struct btf *btf, const char *point)
-{
-	const struct btf_type *t;
-	char name[128];
-	int id;
-
-	snprintf(name, sizeof(name), "btf_trace_%s", point);
-	id = btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
-	if (id < 0)
-		return NULL;
-	t = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type);
-	if (!t || !btf_is_ptr(t))
-		return NULL;
-	t = btf__type_by_id(btf, t->type);
-	return t && btf_is_func_proto(t) ? t : NULL;
-}
-
 /* Arguments that a program gets: all but the first, which is the tracepoint's own. */
-static int point_args(const struct btf *btf, const char *point)
+static int point_args(const struct gs_kernel_types *types, const char *point)
 {
-	const struct btf_type *t = point_proto(btf, point);
+	const struct btf_type *t = gs_kernel_types_point(types, point);
 
 	return t ? (int)btf_vlen(t) - 1 : -1;
 }
 
-static bool arg_is_pointer(const struct btf *btf, const char *point, int arg)
+static bool arg_is_pointer(const struct gs_kernel_types *types, const char *point, int arg)
 {
-	const struct btf_type *t = point_proto(btf, point);
+	const struct btf *all = gs_kernel_types_all(types);
+	const struct btf_type *t = gs_kernel_types_point(types, point);
 
 	if (!t || arg + 1 >= btf_vlen(t))
 		return false;
-	t = btf__type_by_id(btf, btf_params(t)[arg + 1].type);
+	t = btf__type_by_id(all, btf_params(t)[arg + 1].type);
 	while (t && (btf_is_mod(t) || btf_is_typedef(t)))
-		t = btf__type_by_id(btf, t->type);
+		t = btf__type_by_id(all, t->type);
 	return t && btf_is_ptr(t);
 }
 
-static const char *if_there(const struct btf *btf, const char *point)
+static const char *if_there(const struct gs_kernel_types *types, const char *point)
 {
-	return point_proto(btf, point) ? point : NULL;
+	return gs_kernel_types_point(types, point) ? point : NULL;
 }
 
 #define REQUEST_MAKER "block_io_start" /* Linux 6.5 */
 
-static const char *request_maker(const struct btf *btf)
+static const char *request_maker(const struct gs_kernel_types *types)
 {
-	const char *first = if_there(btf, REQUEST_MAKER);
+	const char *first = if_there(types, REQUEST_MAKER);
 
-	return first ? first : if_there(btf, "block_rq_insert");
+	return first ? first : if_there(types, "block_rq_insert");
 }
 
-static const char *uring_submit(const struct btf *btf)
+static const char *uring_submit(const struct gs_kernel_types *types)
 {
-	if (point_proto(btf, "io_uring_submit_req")) /* Linux 6.3 */
+	if (gs_kernel_types_point(types, "io_uring_submit_req")) /* Linux 6.3 */
 		return "io_uring_submit_req";
 	/* 5.19 to 6.2: the same under another name; before that, other arguments. */
-	return point_args(btf, "io_uring_submit_sqe") == 2 ? "io_uring_submit_sqe" : NULL;
+	return point_args(types, "io_uring_submit_sqe") == 2 ? "io_uring_submit_sqe" : NULL;
 }
 
-static const char *uring_complete(const struct btf *btf)
+static const char *uring_complete(const struct gs_kernel_types *types)
 {
-	int n = point_args(btf, "io_uring_complete");
+	int n = point_args(types, "io_uring_complete");
 
 	return n == 3 || n >= 6 ? "io_uring_complete" : NULL;
 }
 
 /* ---- programs ---- */
 
-static int choose_programs(struct gs_taskstats_probe *p, const struct btf *btf, uint32_t families,
-			   bool call_times, struct prog *progs, size_t max)
+static int choose_programs(struct gs_taskstats_probe *p, const struct gs_kernel_types *types,
+			   uint32_t families, bool call_times, struct prog *progs, size_t max)
 {
 	const uint32_t calls = GS_TASKSTATS_SYSCALL | GS_TASKSTATS_IO | GS_TASKSTATS_NET;
 	const uint32_t enter = call_times ? calls : 0;
 	struct gs_taskstats_bpf *s = p->skeleton;
 	const struct prog all[] = {
-		{s->progs.gs_tasks_newtask, if_there(btf, "task_newtask"), GS_TASKSTATS_ALL, NULL},
-		{s->progs.gs_tasks_attach, if_there(btf, "cgroup_attach_task"), GS_TASKSTATS_ALL,
+		{s->progs.gs_tasks_newtask, if_there(types, "task_newtask"), GS_TASKSTATS_ALL,
+		 NULL},
+		{s->progs.gs_tasks_attach, if_there(types, "cgroup_attach_task"), GS_TASKSTATS_ALL,
 		 "processes that are moved into a followed cgroup are not seen"},
-		{s->progs.gs_tasks_exec, if_there(btf, "sched_process_exec"), GS_TASKSTATS_ALL,
+		{s->progs.gs_tasks_exec, if_there(types, "sched_process_exec"), GS_TASKSTATS_ALL,
 		 NULL},
-		{s->progs.gs_tasks_exit, if_there(btf, "sched_process_exit"), GS_TASKSTATS_ALL,
+		{s->progs.gs_tasks_exit, if_there(types, "sched_process_exit"), GS_TASKSTATS_ALL,
 		 NULL},
-		{s->progs.gs_tasks_free, if_there(btf, "sched_process_free"), GS_TASKSTATS_ALL, ""},
-		/* Always: who has ended is known by the last switch. */
-		{s->progs.gs_tasks_switch, if_there(btf, "sched_switch"), GS_TASKSTATS_ALL, NULL},
-		{s->progs.gs_tasks_wakeup, if_there(btf, "sched_wakeup"), GS_TASKSTATS_SCHED, NULL},
-		{s->progs.gs_tasks_migrate, if_there(btf, "sched_migrate_task"), GS_TASKSTATS_SCHED,
-		 "migrations are not counted"},
-		{s->progs.gs_tasks_oom,
-		 arg_is_pointer(btf, "mark_victim", 0) ? "mark_victim" : NULL, GS_TASKSTATS_SCHED,
-		 "OOM kills are not counted (needs Linux 6.8)"},
-		{s->progs.gs_tasks_sys_enter, if_there(btf, "sys_enter"), enter, NULL},
-		{s->progs.gs_tasks_sys_exit, if_there(btf, "sys_exit"), calls, NULL},
-		{s->progs.gs_tasks_submit_uring, uring_complete(btf) ? uring_submit(btf) : NULL,
-		 calls, "io_uring operations are not counted (needs Linux 5.19)"},
-		{s->progs.gs_tasks_complete_uring, uring_submit(btf) ? uring_complete(btf) : NULL,
-		 calls, ""},
-		{s->progs.gs_tasks_rq_made, request_maker(btf), GS_TASKSTATS_IO,
-		 "block requests made by kernel threads are not attributed"},
-		{s->progs.gs_tasks_rq_issue, if_there(btf, "block_rq_issue"), GS_TASKSTATS_IO,
-		 "requests to block devices are not counted"},
-		{s->progs.gs_tasks_rq_complete, if_there(btf, "block_rq_complete"), GS_TASKSTATS_IO,
+		{s->progs.gs_tasks_free, if_there(types, "sched_process_free"), GS_TASKSTATS_ALL,
 		 ""},
-		{s->progs.gs_tasks_sock_state, if_there(btf, "inet_sock_set_state"),
+		/* Always: who has ended is known by the last switch. */
+		{s->progs.gs_tasks_switch, if_there(types, "sched_switch"), GS_TASKSTATS_ALL, NULL},
+		{s->progs.gs_tasks_wakeup, if_there(types, "sched_wakeup"), GS_TASKSTATS_SCHED,
+		 NULL},
+		{s->progs.gs_tasks_migrate, if_there(types, "sched_migrate_task"),
+		 GS_TASKSTATS_SCHED, "migrations are not counted"},
+		{s->progs.gs_tasks_oom,
+		 arg_is_pointer(types, "mark_victim", 0) ? "mark_victim" : NULL, GS_TASKSTATS_SCHED,
+		 "OOM kills are not counted (needs Linux 6.8)"},
+		{s->progs.gs_tasks_sys_enter, if_there(types, "sys_enter"), enter, NULL},
+		{s->progs.gs_tasks_sys_exit, if_there(types, "sys_exit"), calls, NULL},
+		{s->progs.gs_tasks_submit_uring, uring_complete(types) ? uring_submit(types) : NULL,
+		 calls, "io_uring operations are not counted (needs Linux 5.19)"},
+		{s->progs.gs_tasks_complete_uring,
+		 uring_submit(types) ? uring_complete(types) : NULL, calls, ""},
+		{s->progs.gs_tasks_rq_made, request_maker(types), GS_TASKSTATS_IO,
+		 "block requests made by kernel threads are not attributed"},
+		{s->progs.gs_tasks_rq_issue, if_there(types, "block_rq_issue"), GS_TASKSTATS_IO,
+		 "requests to block devices are not counted"},
+		{s->progs.gs_tasks_rq_complete, if_there(types, "block_rq_complete"),
+		 GS_TASKSTATS_IO, ""},
+		{s->progs.gs_tasks_sock_state, if_there(types, "inet_sock_set_state"),
 		 GS_TASKSTATS_NET, "connections are not counted"},
-		{s->progs.gs_tasks_retransmit, if_there(btf, "tcp_retransmit_skb"),
+		{s->progs.gs_tasks_retransmit, if_there(types, "tcp_retransmit_skb"),
 		 GS_TASKSTATS_NET, "retransmits are not counted"},
 	};
 	size_t n = 0;
@@ -180,7 +168,7 @@ static void gpu_majors(struct gs_taskstats_config *c, const struct gs_taskstats_
 }
 
 static void configure_kernel(struct gs_taskstats_config *c, const struct gs_taskstats_options *o,
-			     const struct btf *btf)
+			     const struct gs_kernel_types *types)
 {
 	c->families = o->families ? o->families : GS_TASKSTATS_ALL;
 	c->stripes_mask = count_stripes() - 1;
@@ -190,9 +178,9 @@ static void configure_kernel(struct gs_taskstats_config *c, const struct gs_task
 	c->call_times = !o->no_call_times;
 	c->pid_namespace = gs_pid_namespace();
 	c->call_every = o->call_every ? o->call_every : 16;
-	c->switch_state = point_args(btf, "sched_switch") >= 4;
-	c->rq_made = point_proto(btf, REQUEST_MAKER) != NULL;
-	c->uring_cqe = point_args(btf, "io_uring_complete") == 3;
+	c->switch_state = point_args(types, "sched_switch") >= 4;
+	c->rq_made = gs_kernel_types_point(types, REQUEST_MAKER) != NULL;
+	c->uring_cqe = point_args(types, "io_uring_complete") == 3;
 	gpu_majors(c, o);
 	taskstats_calls_fill(c->calls);
 }
@@ -291,15 +279,15 @@ static int silence_libbpf(enum libbpf_print_level level, const char *fmt, va_lis
 }
 
 static int load_programs(struct gs_taskstats_probe *p, const struct gs_taskstats_options *o,
-			 const struct btf *btf, struct gs_err *err)
+			 const struct gs_kernel_types *types, struct gs_err *err)
 {
 	struct gs_taskstats_config *config =
 		(struct gs_taskstats_config *)&p->skeleton->rodata->gs_taskstats_config;
 	struct prog progs[WORK_MAX_LINKS];
 	int n, r;
 
-	configure_kernel(config, o, btf);
-	n = choose_programs(p, btf, config->families, config->call_times, progs, WORK_MAX_LINKS);
+	configure_kernel(config, o, types);
+	n = choose_programs(p, types, config->families, config->call_times, progs, WORK_MAX_LINKS);
 	if (n < 0)
 		return gs_err_set(
 			err, n,
@@ -366,26 +354,33 @@ int gs_taskstats_probe_new(const struct gs_taskstats_options *options,
 {
 	struct gs_taskstats_options o = {0};
 	struct gs_taskstats_probe *p;
-	struct btf *btf;
+	LIBBPF_OPTS(bpf_object_open_opts, opts);
+	struct gs_kernel_types *types;
+	const void *bytes;
+	size_t n_bytes;
 	int r;
 
 	memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
 	*ret_probe = NULL;
 	libbpf_set_print(silence_libbpf);
-	btf = btf__load_vmlinux_btf();
-	if (!btf)
+	r = gs_kernel_types_new(&types);
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0)
 		return gs_err_set(
 			err, -ENOTSUP,
 			"this kernel has no type information (/sys/kernel/btf/vmlinux): boot one built with CONFIG_DEBUG_INFO_BTF=y");
 	p = calloc(1, sizeof(*p));
 	if (!p) {
-		btf__free(btf);
+		gs_kernel_types_free(&types);
 		return -ENOMEM;
 	}
 	p->families = o.families ? o.families : GS_TASKSTATS_ALL;
-	p->skeleton = gs_taskstats_bpf__open();
-	r = p->skeleton ? load_programs(p, &o, btf, err) : -errno;
-	btf__free(btf);
+	bytes = gs_taskstats_bpf__elf_bytes(&n_bytes);
+	opts.btf_custom_path = gs_kernel_types_few(types, bytes, n_bytes);
+	p->skeleton = gs_taskstats_bpf__open_opts(&opts);
+	r = p->skeleton ? load_programs(p, &o, types, err) : -errno;
+	gs_kernel_types_free(&types);
 	if (r == 0)
 		r = follow_first(p, &o, err);
 	if (r < 0) {

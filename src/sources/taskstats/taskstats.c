@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +52,11 @@ int gs_taskstats_families_parse(const char *text, uint32_t *ret_families, struct
 
 int gs_taskstats_probe_follow_pid(struct gs_taskstats_probe *p, uint32_t pid, struct gs_err *err)
 {
-	char path[32];
 	uint32_t one = 1;
 	int r;
 
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	if (access(path, F_OK) != 0)
+	/* access() of its folder in /proc would go by the real user's rights, who may not see it. */
+	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
 		return gs_err_set(err, -ESRCH, "no process has the id %u", pid);
 	r = bpf_map_update_elem(p->pids_fd, &pid, &one, BPF_ANY);
 	if (r == 0)

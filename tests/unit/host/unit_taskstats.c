@@ -310,13 +310,13 @@ static void who_works_most_sets_the_pace(void **state)
 	(void)state;
 	tree_make();
 	put_thread(13, 13, SYS_wait4, "1000 1000 1\n");
-	put_thread(13, 14, SYS_accept, "1000 1000 1\n");
+	put_thread(13, 14, SYS_recvfrom, "1000 1000 1\n");
 	assert_int_equal(gs_host_taskstats_open(tree_root, &w, NULL), 0);
 	assert_int_equal(gs_host_taskstats_add(w, 0, 13, false), 0);
 	begin_ns = gs_clock_boot_ns();
 	pause_ms(200);
 	put_shares(13, 13, SYS_wait4, 0.15, 0.05, begin_ns);
-	put_shares(13, 14, SYS_accept, 0.005, 0.25, begin_ns);
+	put_shares(13, 14, SYS_recvfrom, 0.005, 0.25, begin_ns);
 	gs_host_taskstats_poll(w);
 	gs_host_taskstats_total(w, 0, &total);
 	assert_true(total.work.time_ns[GS_TIME_NETWORK] >= 100000000);
