@@ -28,6 +28,7 @@ const volatile struct gs_account_config gs_account_config = {};
 #define FUTEX_LOCK_PI          6
 #define FUTEX_LOCK_PI2         13
 #define MUTEX_CONTENDED        2
+#define CALL_POLL              7 /* of x86-64: its timeout is in ms, that of ppoll a struct timespec */
 #define PSEUDO_MAGIC           0x9fa0 /* procfs: its files are made by the processor */
 
 /* Functions of this shape, not static and with plain numbers only, are verified once by themselves
@@ -105,6 +106,20 @@ ALONE __u32 gs_account_poll(__u64 task, __u64 fds, __u64 n)
 		return GS_STATE_POLL;
 	state = gs_account_file(task, fd);
 	return state == GS_STATE_PIPE || state == GS_STATE_NETWORK ? state : GS_STATE_POLL;
+}
+
+/* For how long a poll waits at most; 0: without end, or not known. */
+ALONE __u64 gs_account_poll_ns(__u64 nr, __u64 timeout)
+{
+	struct {
+		__s64 tv_sec, tv_nsec;
+	} t = {};
+
+	if (nr == CALL_POLL)
+		return (__s32)timeout > 0 ? (__u64)(__u32)timeout * 1000000 : 0;
+	if (!timeout || bpf_probe_read_user(&t, sizeof(t), (void *)timeout))
+		return 0;
+	return t.tv_sec >= 0 && t.tv_sec < 1 << 30 ? (__u64)t.tv_sec * 1000000000 + t.tv_nsec : 0;
 }
 
 /* A typed pointer as the number that such a function takes: to the verifier they are different types. */
@@ -356,6 +371,35 @@ int gs_account_exit(__u64 *ctx)
 
 /* ---- the scheduler ---- */
 
+/* What was waited for is known when the wait ends: a poll whose time has passed brought nothing. It waited for
+ * work, not for an answer. */
+static __always_inline void end_wait(struct gs_account *a, __u64 now)
+{
+	if (a->state != GS_STATE_NETWORK || !a->wait_until_ns || now < a->wait_until_ns)
+		return;
+	a->sequence++;
+	asm volatile("" ::: "memory");
+	a->state = GS_STATE_POLL;
+	asm volatile("" ::: "memory");
+	a->sequence++;
+	if (a->wait_cause == GS_STATE_NETWORK)
+		a->wait_cause = GS_STATE_POLL;
+}
+
+/* The present task polls a socket: until when it may. It has been in the call for a while already, with which an
+ * eighth less is as good as all. */
+static __always_inline __u64 poll_until(struct task_struct *p, __u64 now)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(p);
+	__u64 nr = regs->orig_ax & ~(__u64)X32_BIT, ns;
+
+	if (nr >= GS_ACCOUNT_CALLS ||
+	    gs_account_config.wait[nr & (GS_ACCOUNT_CALLS - 1)] != GS_ACCOUNT_WAIT_POLL)
+		return 0;
+	ns = gs_account_poll_ns(nr, regs->dx);
+	return ns ? now + ns - ns / 8 : 0;
+}
+
 static __always_inline void leave_cpu(struct task_struct *p, struct gs_account *a, bool preempted,
 				      __u64 task_state, __u64 now)
 {
@@ -372,6 +416,7 @@ static __always_inline void leave_cpu(struct task_struct *p, struct gs_account *
 		state = state_of_wait(p, task_state, true, &sp);
 	}
 	account_move(a, state, inside_of(a, sp), now);
+	a->wait_until_ns = state == GS_STATE_NETWORK ? poll_until(p, now) : 0;
 }
 
 /* with_python: the waits of Python code are asked for, too. */
@@ -396,6 +441,7 @@ static __always_inline void account_switch(__u64 *ctx, bool with_python)
 	a = account_of(next);
 	if (a && is_running()) {
 		now = bpf_ktime_get_ns();
+		end_wait(a, now);
 		account_move(a, GS_STATE_CPU, GS_INSIDE_NONE, now);
 		if (with_python)
 			wait_end(a, now);
@@ -421,11 +467,14 @@ int gs_account_wakeup(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
 	struct gs_account *a = account_of(p);
+	__u64 now;
 
 	/* One that is woken before it has left its processor goes on there. */
 	if (!a || a->state == GS_STATE_CPU || a->state == GS_STATE_RUNQUEUE || !is_running())
 		return 0;
-	account_move(a, GS_STATE_RUNQUEUE, a->inside, bpf_ktime_get_ns());
+	now = bpf_ktime_get_ns();
+	end_wait(a, now);
+	account_move(a, GS_STATE_RUNQUEUE, a->inside, now);
 	a->wait_woken_ns = a->since_ns;
 	return 0;
 }

@@ -4,19 +4,20 @@
  */
 #include "thread.bpf.h"
 #include "gpu_maps.bpf.h"
+#include "model/trace/exec.h"
 
-static __always_inline void send_task(struct task_struct *p, __u32 change, __u32 parent_pid,
-				      __u32 slot)
+/* include/linux/binfmts.h: what is really run, of a script its interpreter. */
+struct linux_binprm {
+	const char *interp;
+} GS_CORE;
+
+static __always_inline void fill_task(struct gs_event_task *e, __u16 bytes, struct task_struct *p,
+				      __u32 change, __u32 parent_pid, __u32 slot)
 {
-	struct gs_event_task *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 	__u64 id = ids_of(p);
 
-	if (!e) {
-		count_loss(GS_LAYER_NONE, GS_LOSS_NOTICE);
-		return;
-	}
 	e->head.kind = GS_EV_TASK;
-	e->head.bytes = sizeof(*e);
+	e->head.bytes = bytes;
 	e->head.pad = 0;
 	e->time_ns = bpf_ktime_get_ns();
 	e->pid = id >> 32;
@@ -26,6 +27,33 @@ static __always_inline void send_task(struct task_struct *p, __u32 change, __u32
 	e->thread_slot = slot;
 	e->pad = 0;
 	__builtin_memcpy(e->comm, p->comm, sizeof(e->comm));
+}
+
+static __always_inline void send_task(struct task_struct *p, __u32 change, __u32 parent_pid,
+				      __u32 slot)
+{
+	struct gs_event_task *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+
+	if (!e) {
+		count_loss(GS_LAYER_NONE, GS_LOSS_NOTICE);
+		return;
+	}
+	fill_task(e, sizeof(*e), p, change, parent_pid, slot);
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void send_exec(struct task_struct *p, struct linux_binprm *program,
+				      __u32 slot)
+{
+	struct gs_event_exec *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+
+	if (!e) {
+		count_loss(GS_LAYER_NONE, GS_LOSS_NOTICE);
+		return;
+	}
+	fill_task(&e->task, sizeof(*e), p, GS_TASK_EXEC, 0, slot);
+	if (bpf_probe_read_kernel_str(e->file, sizeof(e->file), program->interp) < 0)
+		e->file[0] = '\0';
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
@@ -92,12 +120,13 @@ SEC("?tp_btf/sched_process_exec")
 int gs_task_exec(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
+	struct linux_binprm *program = (void *)ctx[2];
 	__u32 pid = ids_of(p) >> 32, slot = leave_slot();
 
 	if (gs_config.py_stack_at)
 		python_exec(p, pid);
 	if (slot || bpf_map_lookup_elem(&gs_procs, &pid))
-		send_task(p, GS_TASK_EXEC, 0, slot);
+		send_exec(p, program, slot);
 	return 0;
 }
 

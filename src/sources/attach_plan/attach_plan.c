@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/near/near.h"
 #include "core/base/vec.h"
 #include "model/trace/func.h"
 #include "sources/x86/exit.h"
@@ -46,6 +47,37 @@ static const char *without_match(const struct gs_attach_plan_options *o, uint32_
 			return o->globs[i];
 	}
 	return NULL;
+}
+
+/* That no function has this name, or matches any of those given (NULL). -ENOENT. */
+static int refuse_functions(const struct gs_attach_plan_options *o, uint32_t layers,
+			    const char *unmatched, struct gs_err *err)
+{
+	const struct gs_func *elsewhere = NULL;
+	struct gs_near near;
+	char meant[120];
+
+	if (!unmatched || strpbrk(unmatched, "*?["))
+		return gs_err_set(
+			err, -ENOENT,
+			"no function matches%s%s%s: `gpuscope trace --list` shows all names",
+			unmatched ? " --func " : "", unmatched ? unmatched : "",
+			o->layers ? " in the chosen layers" : "");
+	gs_near_init(&near, unmatched);
+	for (unsigned id = 1; id <= gs_func_count(); id++) {
+		const struct gs_func *f = gs_func_by_id(id);
+
+		if (!f->watched_only && layers >> f->desc.layer & 1)
+			gs_near_add(&near, f->name);
+		else if (!f->watched_only && strcmp(f->name, unmatched) == 0)
+			elsewhere = f;
+	}
+	if (elsewhere)
+		return gs_err_set(err, -ENOENT, "%s is a function of another layer: add --layer %s",
+				  unmatched, gs_layer_name(elsewhere->desc.layer));
+	return gs_err_set(
+		err, -ENOENT, "no function \"%s\"%s%s `gpuscope trace --list` shows all names",
+		unmatched, gs_near_text(&near, meant, sizeof(meant)), near.name ? "" : ":");
 }
 
 /* Resets and the like that were not chosen themselves, in the layers of CUDA of which any function
@@ -101,11 +133,7 @@ int gs_attach_plan_select(struct gs_attach_plan_selection *s,
 	}
 	s->scopes = s->unwind || s->python_gc || s->python_gil || s->py_func;
 	if (unmatched || (!s->n && !s->scopes && !o->described))
-		return gs_err_set(
-			err, -ENOENT,
-			"no function matches%s%s%s: `gpuscope trace --list` shows all names",
-			unmatched ? " --func " : "", unmatched ? unmatched : "",
-			o->layers ? " in the chosen layers" : "");
+		return refuse_functions(o, layers, unmatched, err);
 	return 0;
 }
 

@@ -26,7 +26,7 @@ struct gs_mapped_file {
 			       * /proc/PID/map_files link where that is another file by now */
 	bool is_exe;          /* the process's main executable */
 	bool is_guess; /* of gs_library_candidates(): found where any program may load from; nothing
-			* says that this command will */
+			* says that this command will. Of a process: false */
 };
 
 /* Called once for each file; lent. A non-zero return ends the walk and is passed on. */
@@ -35,6 +35,9 @@ typedef int (*gs_mapped_file_fn)(void *ctx, const struct gs_mapped_file *file);
 /* Visit every file mapped executable in the process, each once. 0, what fn returned, or a negative
  * errno (-ESRCH: no such process). */
 int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx);
+
+/* May this user see which files a process has mapped? 0, or -EPERM with a text; 0 also when there is no such process. */
+int gs_library_may_scan(pid_t pid, struct gs_err *err);
 
 struct gs_mapping {                        /* memory from which a process may run code */
 	uint64_t start, end;               /* addresses in the process */

@@ -32,6 +32,9 @@ void gs_elf_seen_fini(struct gs_elf_seen *seen);
 /* 1: it is new and added; 0: it was there; -ENOMEM, or -ENOBUFS after GS_ELF_SEEN_MAX files. */
 int gs_elf_seen_add(struct gs_elf_seen *seen, struct gs_file_id id);
 
+/* It was added. */
+bool gs_elf_seen_has(const struct gs_elf_seen *seen, struct gs_file_id id);
+
 struct gs_file_id gs_elf_file_id_of(const struct stat *st);
 
 /* ---- /proc/PID/maps --------------------------------------------------------------------- */

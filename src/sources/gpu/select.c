@@ -89,7 +89,7 @@ static int keep_piece(const struct piece *p, const struct gs_gpu_snapshot *s, bo
 			return 0;
 		}
 		if (first >= 0 && !is_same(&s->info[first], &s->info[i], p))
-			return gs_err_set(err, -ENODEV,
+			return gs_err_set(err, -EINVAL,
 					  "\"%s\" matches GPU %u and GPU %u: give more of it",
 					  p->text, s->info[first].index, s->info[i].index);
 		if (first < 0)

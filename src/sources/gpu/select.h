@@ -10,8 +10,8 @@
  *   divided GPU;
  * - INDEX:GPU_INSTANCE (or INDEX.GPU_INSTANCE): that part;
  * - a UUID, or a beginning of one, of five characters at least, that no other GPU has.
- * -ENODEV: a piece names no GPU, or could mean several (err says which); what the others name is
- * left nevertheless. -EINVAL: the list is empty. */
+ * -ENODEV: a piece names no GPU; -EINVAL: it could mean several (err says which); what the others name
+ * is left nevertheless. -EINVAL also: the list is empty. */
 int gs_gpu_select(struct gs_gpu_snapshot *snapshot, const char *list, struct gs_err *err);
 
 #define GS_GPU_LIST_BYTES 4096

@@ -36,7 +36,7 @@ struct entry {
 	uint8_t list;
 	uint8_t stale;     /* is not what was read: to be read again */
 	uint8_t inherited; /* what is known is the parent's */
-	char comm[16];     /* from exit */
+	char comm[16];     /* from exit, where nothing was known */
 };
 
 struct gs_identity {
@@ -275,11 +275,15 @@ static uint64_t read_start_ns(struct gs_identity *p, uint32_t pid)
 							       : 0;
 }
 
-/* What there is to say of a process that could never be read. */
-static void describe_gone(const struct entry *e, struct gs_identity_process *out)
+/* What there is to say of a process that could never be read. No memory: nothing is known of it. */
+static void describe_gone(struct entry *e)
 {
-	*out = (struct gs_identity_process){.pid = e->pid, .parent_pid = e->parent_pid, .gone = 1};
-	memcpy(out->comm, e->comm, sizeof(out->comm));
+	e->known = calloc(1, sizeof(*e->known));
+	if (!e->known)
+		return;
+	*e->known =
+		(struct gs_identity_process){.pid = e->pid, .parent_pid = e->parent_pid, .gone = 1};
+	memcpy(e->known->comm, e->comm, sizeof(e->known->comm));
 }
 
 const struct gs_identity_process *gs_identity_process(struct gs_identity *p, uint32_t pid)
@@ -309,6 +313,9 @@ const struct gs_identity_process *gs_identity_process(struct gs_identity *p, uin
 			e->stale = 0;
 			return e->known;
 		}
+		/* And of one that was never read what its exec said. */
+		if (e->known && !other && e->known->gone && !now.exe[0])
+			memcpy(now.exe, e->known->exe, sizeof(now.exe));
 		if (other)
 			entry_renew(p, index_of(p, e));
 		if (!e->known)
@@ -319,14 +326,9 @@ const struct gs_identity_process *gs_identity_process(struct gs_identity *p, uin
 		e->stale = e->inherited = 0;
 		return e->known;
 	}
-	/* Ended before it could be read again: what was read last is still the best to be had. */
-	if (e->known && !e->known->gone)
-		return e->known;
+	/* Ended before it could be read again: what was read or reported last is still the best to be had. */
 	if (!e->known)
-		e->known = malloc(sizeof(*e->known));
-	if (!e->known)
-		return NULL;
-	describe_gone(e, e->known);
+		describe_gone(e);
 	return e->known;
 }
 
@@ -430,8 +432,8 @@ static void entry_inherit(const struct gs_identity *p, struct entry *e)
 {
 	const struct entry *parent = entry_get(p, e->parent_pid);
 
-	if (!parent || parent == e || !parent->known || parent->known->gone ||
-	    (parent->stale && !parent->inherited))
+	if (!parent || parent == e || !parent->known ||
+	    (parent->stale && !parent->inherited && !parent->known->gone))
 		return;
 	e->known = malloc(sizeof(*e->known));
 	if (!e->known)
@@ -462,9 +464,9 @@ void gs_identity_refresh(struct gs_identity *p, uint32_t pid)
 		e->stale = 1;
 }
 
-void gs_identity_exec(struct gs_identity *p, uint32_t pid)
+void gs_identity_exec(struct gs_identity *p, uint32_t pid, const char *comm, const char *exe)
 {
-	struct entry *e = entry_get(p, pid);
+	struct entry *e = comm[0] ? entry_make(p, pid) : entry_get(p, pid);
 
 	if (!e)
 		return;
@@ -472,6 +474,15 @@ void gs_identity_exec(struct gs_identity *p, uint32_t pid)
 	if (e->inherited)
 		gs_free_p(&e->known);
 	e->inherited = 0;
+	if (comm[0] && !e->known)
+		describe_gone(e);
+	if (!comm[0] || !e->known)
+		return;
+	gs_identity_copy_clean(e->known->comm, sizeof(e->known->comm), comm, strnlen(comm, 16));
+	/* One that was named from its folder then is no path for others. */
+	gs_identity_copy_clean(e->known->exe, sizeof(e->known->exe), exe,
+			       exe[0] == '/' ? strnlen(exe, sizeof(e->known->exe)) : 0);
+	e->known->cmdline[0] = '\0';
 }
 
 void gs_identity_exit(struct gs_identity *p, uint32_t pid, const char *comm_hint)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define GS_IDENTITY_EXE_BYTES       256
 #define GS_IDENTITY_CONTAINER_BYTES 72
 #define GS_IDENTITY_CMDLINE_BYTES   1024
 
@@ -22,7 +23,7 @@ struct gs_identity_process {
 	uint32_t uid;        /* the real one */
 	uint64_t start_ns;   /* boot clock; 0 unknown */
 	char comm[16];       /* here and in what follows, control bytes are '?' */
-	char exe[256]; /* path as the process sees it; "" unreadable (kernel threads, rights) */
+	char exe[GS_IDENTITY_EXE_BYTES]; /* path as the process sees it; "" unreadable (kernel threads, rights) */
 	char cmdline[GS_IDENTITY_CMDLINE_BYTES];     /* arguments: gs_identity_command_line() */
 	char container[GS_IDENTITY_CONTAINER_BYTES]; /* id of docker, containerd, CRI-O, podman,
 						   * systemd-nspawn, apptainer or lxc; "" outside */
@@ -83,9 +84,10 @@ void gs_identity_thread_comm(struct gs_identity *place, uint32_t pid, uint32_t t
  * parent_pid at least is. */
 void gs_identity_fork(struct gs_identity *place, uint32_t pid, uint32_t parent_pid);
 
-/* The process runs another program: the next lookup reads it again. When it is gone by then, what
- * was read last is what there is. */
-void gs_identity_exec(struct gs_identity *place, uint32_t pid);
+/* The process runs another program: the next lookup reads it again. comm (16 bytes at most) and exe are
+ * what the kernel said of the program, "" where it did not: they are its names when it is gone by then,
+ * or has no files any more. Where nothing was said, what was read last is what there is. */
+void gs_identity_exec(struct gs_identity *place, uint32_t pid, const char *comm, const char *exe);
 
 /* The next lookup reads it again, whatever may have changed. */
 void gs_identity_refresh(struct gs_identity *place, uint32_t pid);

@@ -597,10 +597,12 @@ const struct gs_job *gs_jobs_lookup(struct gs_jobs *j, uint32_t pid, struct gs_j
 {
 	struct job_process *p = gs_jobs_process(j, pid);
 
-	gs_job_task_clear(ret);
+	if (ret)
+		gs_job_task_clear(ret);
 	if (!p || !p->job)
 		return NULL;
-	*ret = p->task;
+	if (ret)
+		*ret = p->task;
 	return gs_jobs_finish(j, p->job);
 }
 

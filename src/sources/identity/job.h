@@ -66,7 +66,8 @@ void gs_jobs_free(struct gs_jobs **jobs);
 
 /* The job of a process, read now unless what is known is young enough; NULL: of none, or it is gone
  * and was never seen. A process that ended keeps its answer until its pid is taken by another one
- * (another start time). Lent until the next call of this header. */
+ * (another start time). Lent until the next call of this header. ret_task: its place in the job, empty
+ * when there is none; may be NULL. */
 const struct gs_job *gs_jobs_lookup(struct gs_jobs *jobs, uint32_t pid,
 				    struct gs_job_task *ret_task);
 
@@ -111,9 +112,13 @@ int gs_jobs_set_gpus(struct gs_jobs *jobs, const struct gs_gpu_snapshot *gpus);
 /* So far. */
 void gs_jobs_stats(const struct gs_jobs *jobs, struct gs_jobs_stats *ret_stats);
 
-/* What `scontrol --version` says, "22.05.8"; "" without Slurm. Waits for it for a second at most.
+/* What `scontrol --version` says, "22.05.8"; "" without Slurm. Waits for it for options.command_ns at most.
  */
 void gs_jobs_slurm_version(const struct gs_jobs *jobs, char *out, size_t bytes);
+
+/* What `scontrol ping` says, its first line, "" nothing. 0: a slurmctld answers; -ENOENT: no scontrol; -EHOSTDOWN: none
+ * answers; -ETIMEDOUT: scontrol took longer than options.command_ns; or another negative errno. */
+int gs_jobs_ping_controller(const struct gs_jobs *jobs, char *out, size_t bytes);
 
 /* The user's name, or number; nothing when uid is negative. */
 void gs_jobs_name_user(int64_t uid, char *out, size_t bytes);

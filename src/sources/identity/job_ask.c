@@ -66,27 +66,62 @@ static int start_question(struct gs_jobs *j, enum question question, struct job_
 	return 0;
 }
 
-void gs_jobs_slurm_version(const struct gs_jobs *j, char *out, size_t bytes)
+/* scontrol with one word; what it wrote is in c->out, ended by a zero. 0 or a negative errno. */
+static int ask_word(const struct gs_jobs *j, char *word, struct gs_command *c)
 {
-	char program[FOLDERS_MAX + 16], path[FOLDERS_MAX + 8], option[] = "--version";
+	char program[FOLDERS_MAX + 16], path[FOLDERS_MAX + 8];
 	char conf[sizeof(j->slurm_conf) + 16];
-	char *argv[] = {program, option, NULL}, *envp[] = {path, NULL, NULL};
-	struct gs_command c = GS_COMMAND_INIT(4096);
-	const char *word;
+	char *argv[] = {program, word, NULL}, *envp[] = {path, NULL, NULL};
+	enum gs_command_state state;
+	int r;
 
-	out[0] = '\0';
 	if (!gs_command_find(j->command_path, "scontrol", program, sizeof(program)))
-		return;
+		return -ENOENT;
 	snprintf(path, sizeof(path), "PATH=%s", j->command_path);
 	snprintf(conf, sizeof(conf), "SLURM_CONF=%s", j->slurm_conf);
 	if (j->slurm_conf[0])
 		envp[1] = conf;
+	r = gs_command_start(c, argv, envp, j->command_ns);
+	if (r < 0)
+		return r;
+	state = gs_command_poll(c, j->command_ns);
+	r = gs_buf_put(&c->out, "", 1);
+	return r < 0                      ? r
+	       : state == GS_COMMAND_DONE ? 0
+	       : state == GS_COMMAND_LATE ? -ETIMEDOUT
+					  : -EHOSTDOWN;
+}
+
+void gs_jobs_slurm_version(const struct gs_jobs *j, char *out, size_t bytes)
+{
+	char option[] = "--version";
+	struct gs_command c = GS_COMMAND_INIT(4096);
+	const char *word;
+
+	out[0] = '\0';
 	/* "slurm 23.11.4", "slurm-wlm 22.05.8" */
-	if (gs_command_start(&c, argv, envp, 1000000000) == 0 &&
-	    gs_command_poll(&c, 1000000000) == GS_COMMAND_DONE && gs_buf_put(&c.out, "", 1) == 0 &&
-	    (word = strchr((char *)c.out.data, ' ')))
+	if (ask_word(j, option, &c) == 0 && (word = strchr((char *)c.out.data, ' ')))
 		gs_identity_copy_clean(out, bytes, word + 1, strcspn(word + 1, " \n"));
 	gs_command_fini(&c);
+}
+
+int gs_jobs_ping_controller(const struct gs_jobs *j, char *out, size_t bytes)
+{
+	char option[] = "ping";
+	struct gs_command c = GS_COMMAND_INIT(4096);
+	int r = ask_word(j, option, &c);
+
+	out[0] = '\0';
+	/* "Slurmctld(primary) at node1 is UP", a line for each; the status differs by version. */
+	if (c.out.bytes) {
+		const char *text = (char *)c.out.data;
+
+		gs_identity_copy_clean(out, bytes, text, strcspn(text, "\n"));
+		if (r != -ETIMEDOUT)
+			r = strstr(text, " is UP") ? 0 : -EHOSTDOWN;
+	}
+	gs_command_fini(&c);
+	return r;
 }
 
 static bool may_ask(const struct gs_jobs *j, const struct job_entry *e, uint64_t now)

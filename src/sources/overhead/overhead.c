@@ -360,5 +360,5 @@ double gs_overhead_func_cost_ns(const struct gs_overhead *b, unsigned func)
 
 double gs_overhead_mean_ratio(const struct gs_overhead *b)
 {
-	return share_of(b->cost_ns, b->cpu_ns);
+	return b->cpu_ns < GS_OVERHEAD_MEAN_CPU_NS ? -1 : share_of(b->cost_ns, b->cpu_ns);
 }

@@ -28,9 +28,10 @@
 #include "model/trace/kernel_side.h"
 #include "model/trace/cost.h"
 
-#define GS_OVERHEAD_MAX_UNITS 4096 /* threads and processes at one time; others count in the sum */
-#define GS_OVERHEAD_BURST_NS  1e9
-#define GS_OVERHEAD_AGAIN_NS  0.2e9 /* four intervals */
+#define GS_OVERHEAD_MAX_UNITS   4096 /* threads and processes at one time; others count in the sum */
+#define GS_OVERHEAD_BURST_NS    1e9
+#define GS_OVERHEAD_MEAN_CPU_NS 40000000 /* ten ticks of 4 ms (CONFIG_HZ=250) */
+#define GS_OVERHEAD_AGAIN_NS    0.2e9    /* four intervals */
 
 struct gs_overhead;
 
@@ -87,7 +88,8 @@ uint64_t gs_overhead_func_steps(const struct gs_overhead *budget, unsigned func)
 double gs_overhead_func_cost_ns(const struct gs_overhead *budget, unsigned func);
 /* What all hits of it would have cost in a mode. */
 double gs_overhead_func_cost_in(const struct gs_overhead *budget, unsigned func, enum gs_mode mode);
-double
-gs_overhead_mean_ratio(const struct gs_overhead *budget); /* of all, over all processor time */
+/* Of all, over all processor time; negative: too little of that was used (GS_OVERHEAD_MEAN_CPU_NS) for a
+ * share that says something, as the kernel's sums are late by up to a tick. */
+double gs_overhead_mean_ratio(const struct gs_overhead *budget);
 
 #endif

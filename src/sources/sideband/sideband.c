@@ -26,6 +26,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 #include "core/base/buf.h"
@@ -40,6 +41,7 @@
 #define MAX_CPUS       8192
 #define MAX_ROUNDS     4
 #define NO_PATH        SIZE_MAX
+#define FORMAT_LOST    (1u << 4) /* PERF_FORMAT_LOST of Linux 6.0; older headers lack it */
 #define CPUS_ONLINE    "/sys/devices/system/cpu/online"
 
 struct ring {
@@ -63,18 +65,23 @@ struct gs_sideband {
 	size_t ring_bytes;   /* data of each, a power of two */
 	struct gs_buf items; /* struct item; of one poll, the memory is kept */
 	struct gs_buf paths; /* of one poll */
-	uint64_t n_lost;
+	size_t n_taken;      /* of the items: were delivered; the rest is kept */
+	uint64_t n_own_lost; /* found no memory, or cannot be read */
+	uint64_t n_recorded; /* dropped by the kernel, by records in the rings */
+	uint64_t n_counted;  /* and by its own count: also those without a record yet */
+	bool keeps_count;    /* the kernel says how many */
 };
 
 /* ---- opening ---- */
 
-static int open_event(int cpu)
+static int open_event(int cpu, bool with_count)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(attr),
 		.config = PERF_COUNT_SW_DUMMY,
 		.sample_type = PERF_SAMPLE_TIME,
+		.read_format = with_count ? FORMAT_LOST : 0,
 		.exclude_kernel = 1,
 		.mmap = 1, /* without mmap_data: executable ones only */
 		.mmap2 = 1,
@@ -125,9 +132,13 @@ static int add_ring(struct gs_sideband *watch, int cpu, struct gs_err *err)
 	struct epoll_event ev = {.events = EPOLLIN};
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	struct ring *ring = &watch->rings[watch->n_rings];
-	GS_CLOSE int fd = open_event(cpu);
+	GS_CLOSE int fd = open_event(cpu, watch->keeps_count);
 	void *map;
 
+	if (fd == -EINVAL && watch->keeps_count) {
+		watch->keeps_count = false;
+		fd = open_event(cpu, false);
+	}
 	if (fd == -ENODEV)
 		return 0;
 	if (fd < 0)
@@ -246,6 +257,7 @@ int gs_sideband_new(struct gs_sideband **ret_watch, struct gs_err *err)
 	if (!watch)
 		return gs_err_set(err, -ENOMEM, "out of memory");
 	watch->ring_bytes = choose_ring_bytes(n_cpus);
+	watch->keeps_count = true;
 	watch->items = GS_BUF_INIT(n_cpus * MAX_ROUNDS * watch->ring_bytes /
 				   sizeof(struct perf_event_header) * sizeof(struct item));
 	watch->paths = GS_BUF_INIT(n_cpus * MAX_ROUNDS * watch->ring_bytes);
@@ -293,7 +305,24 @@ int gs_sideband_fd(const struct gs_sideband *watch)
 
 uint64_t gs_sideband_lost(const struct gs_sideband *watch)
 {
-	return watch->n_lost;
+	uint64_t dropped =
+		watch->n_recorded > watch->n_counted ? watch->n_recorded : watch->n_counted;
+
+	return watch->n_own_lost + dropped;
+}
+
+void gs_sideband_count_lost(struct gs_sideband *watch)
+{
+	struct {
+		uint64_t events, lost;
+	} count;
+
+	if (!watch->keeps_count)
+		return;
+	watch->n_counted = 0;
+	for (unsigned i = 0; i < watch->n_rings; i++)
+		if (read(watch->rings[i].fd, &count, sizeof(count)) == sizeof(count))
+			watch->n_counted += count.lost;
 }
 
 /* ---- records ---- */
@@ -340,13 +369,13 @@ static void keep_notice(struct gs_sideband *watch, const struct gs_sideband_noti
 	if (path) {
 		path_off = watch->paths.bytes;
 		if (gs_buf_put(&watch->paths, path, strlen(path) + 1) < 0) {
-			watch->n_lost++;
+			watch->n_own_lost++;
 			return;
 		}
 	}
 	item = gs_buf_extend(&watch->items, sizeof(*item));
 	if (!item) {
-		watch->n_lost++;
+		watch->n_own_lost++;
 		return;
 	}
 	item->notice = *notice;
@@ -373,6 +402,7 @@ static void take_mmap2(struct gs_sideband *watch, const uint8_t *body, size_t by
 	if (!(m.prot & PROT_EXEC) || !is_file_path(path))
 		return;
 	notice.pid = (pid_t)m.pid;
+	notice.dev = makedev(m.maj, m.min);
 	notice.ino = m.ino;
 	notice.start = m.addr;
 	notice.len_bytes = m.len;
@@ -436,7 +466,7 @@ static void take_record(struct gs_sideband *watch, const uint8_t *record, size_t
 		break;
 	case PERF_RECORD_LOST:
 		if (bytes >= sizeof(struct lost_body))
-			watch->n_lost += read_u64(body + offsetof(struct lost_body, lost));
+			watch->n_recorded += read_u64(body + offsetof(struct lost_body, lost));
 		break;
 	}
 }
@@ -461,12 +491,12 @@ static bool drain_ring(struct gs_sideband *watch, struct ring *ring)
 		/* Records are multiples of eight bytes, so a header is never split. What does not
 		 * fit together cannot be read any further: give up what is there. */
 		if (head - tail > ring->data_bytes || head - tail < sizeof(header) || at % 8) {
-			watch->n_lost++;
+			watch->n_own_lost++;
 			break;
 		}
 		memcpy(&header, record, sizeof(header));
 		if (header.size < sizeof(header) || header.size % 8 || header.size > head - tail) {
-			watch->n_lost++;
+			watch->n_own_lost++;
 			break;
 		}
 		if (header.size > to_end) {
@@ -491,12 +521,36 @@ static int by_time(const void *a, const void *b)
 	return x->idx < y->idx ? -1 : x->idx > y->idx;
 }
 
+static size_t count_items(const struct gs_sideband *watch)
+{
+	return watch->items.bytes / sizeof(struct item);
+}
+
+int gs_sideband_poll_kept(struct gs_sideband *watch, gs_sideband_fn fn, void *ctx)
+{
+	struct item *items = (struct item *)watch->items.data;
+	size_t n_items = count_items(watch), before = watch->n_taken;
+
+	for (; watch->n_taken < n_items; watch->n_taken++) {
+		struct item *item = &items[watch->n_taken];
+
+		if (item->path_off != NO_PATH)
+			item->notice.path = (char *)watch->paths.data + item->path_off;
+		if (!fn(ctx, &item->notice))
+			break;
+	}
+	return (int)(watch->n_taken - before);
+}
+
 int gs_sideband_poll(struct gs_sideband *watch, gs_sideband_fn fn, void *ctx)
 {
+	int n_kept = gs_sideband_poll_kept(watch, fn, ctx);
 	bool found = true;
-	struct item *items;
 	size_t n_items;
 
+	if (watch->n_taken < count_items(watch))
+		return n_kept;
+	watch->n_taken = 0;
 	gs_buf_reset(&watch->items);
 	gs_buf_reset(&watch->paths);
 	for (unsigned round = 0; found && round < MAX_ROUNDS; round++) {
@@ -504,14 +558,8 @@ int gs_sideband_poll(struct gs_sideband *watch, gs_sideband_fn fn, void *ctx)
 		for (unsigned i = 0; i < watch->n_rings; i++)
 			found |= drain_ring(watch, &watch->rings[i]);
 	}
-	items = (struct item *)watch->items.data;
-	n_items = watch->items.bytes / sizeof(*items);
+	n_items = count_items(watch);
 	if (n_items)
-		qsort(items, n_items, sizeof(*items), by_time);
-	for (size_t i = 0; i < n_items; i++) {
-		if (items[i].path_off != NO_PATH)
-			items[i].notice.path = (char *)watch->paths.data + items[i].path_off;
-		fn(ctx, &items[i].notice);
-	}
-	return (int)n_items;
+		qsort(watch->items.data, n_items, sizeof(struct item), by_time);
+	return n_kept + gs_sideband_poll_kept(watch, fn, ctx);
 }

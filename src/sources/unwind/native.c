@@ -253,6 +253,9 @@ int gs_native_unwind(struct gs_native *n, const struct gs_event_stack_bytes *e,
 	n->now_ns = gs_clock_mono_ns();
 	regs = first_regs(e);
 	after_call = e->after_call;
+	/* At a ret the top of the stack was taken for it: the trampoline of another tool's return probe, if it has one. */
+	if (after_call)
+		put_right(e, e->sp - 8, &regs);
 	for (;;) {
 		uint64_t pc = regs.value[GS_REG_RIP];
 		int r;

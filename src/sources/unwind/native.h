@@ -47,8 +47,8 @@ void gs_native_free(struct gs_native **native);
 struct gs_mapping;
 void gs_native_exec(struct gs_native *native, uint32_t pid, uint64_t mono_ns);
 void gs_native_fork(struct gs_native *native, uint32_t pid, uint32_t parent_pid, uint64_t mono_ns);
-/* What is known may be of an earlier program: read it again when it is needed and can be had. */
-void gs_native_stale(struct gs_native *native, uint32_t pid);
+/* A new program has begun, as the kernel side says, just after the time of gs_native_exec(): what is known may be of an earlier one. */
+void gs_native_stale(struct gs_native *native, uint32_t pid, uint64_t mono_ns);
 void gs_native_map(struct gs_native *native, uint32_t pid, uint64_t mono_ns,
 		   const struct gs_mapping *mapping);
 

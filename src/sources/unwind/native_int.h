@@ -57,10 +57,11 @@ struct native_process {
 	uint32_t pid;            /* 0: free */
 	struct native_map *maps; /* owned, by rising start */
 	size_t n_maps;
-	uint64_t read_ns;              /* when its maps were read last; 0 never */
-	uint64_t tried_ns;             /* likewise, also in vain */
-	uint64_t exec_ns;              /* of its program; 0 unknown */
-	uint64_t made_ns;              /* when its map of generated code was opened last; 0 never */
+	uint64_t read_ns;  /* when its maps were read last; 0 never */
+	uint64_t tried_ns; /* likewise, also in vain */
+	uint64_t exec_ns;  /* of its program, as notices say; 0 unknown */
+	uint64_t task_ns;  /* of its last fork or exec, as the kernel side says; likewise */
+	uint64_t made_ns;  /* when its map of generated code was opened last; 0 never */
 	bool made_asked, made_refused; /* the reader knows it; it is none that is believed */
 	uint64_t used;
 };

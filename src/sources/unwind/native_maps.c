@@ -81,9 +81,8 @@ bool native_made_name(struct gs_native *n, uint32_t pid, uint64_t pc, char *ret_
 
 void native_processes_fini(struct gs_native *n)
 {
-	for (size_t i = 0; i < NATIVE_MAX_PROCS; i++) {
+	for (size_t i = 0; i < NATIVE_MAX_PROCS; i++)
 		free(n->procs[i].maps);
-	}
 	gs_map_fini(&n->proc_of_pid);
 }
 
@@ -148,7 +147,7 @@ static void read_maps(struct gs_native *n, struct native_process *p)
 	free(p->maps);
 	p->maps = reading.maps;
 	p->n_maps = reading.n_maps;
-	p->read_ns = reading.now_ns;
+	p->read_ns = r < 0 ? 0 : reading.now_ns; /* what a part lacks, notices of before may have */
 	bound_maps(n, p);
 }
 
@@ -176,11 +175,12 @@ const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint
 	if (!p)
 		return NULL;
 	p->used = ++n->uses;
-	age = n->now_ns - p->tried_ns;
-	if (!p->tried_ns || age > MAPS_OLD_NS)
+	/* They may have been read for an earlier frame of this very stack. */
+	age = n->now_ns > p->tried_ns ? n->now_ns - p->tried_ns : 0;
+	if (age > MAPS_OLD_NS)
 		read_maps(n, p);
 	m = look_up(p, pc);
-	if (!m && age > MAPS_MISS_NS) {
+	if (!m && age > MAPS_MISS_NS && age <= MAPS_OLD_NS) {
 		read_maps(n, p);
 		m = look_up(p, pc);
 	}
@@ -221,12 +221,18 @@ void gs_native_exec(struct gs_native *n, uint32_t pid, uint64_t mono_ns)
 	p->exec_ns = mono_ns;
 }
 
-void gs_native_stale(struct gs_native *n, uint32_t pid)
+void gs_native_stale(struct gs_native *n, uint32_t pid, uint64_t mono_ns)
 {
 	struct native_process *p = process_find(n, pid);
 
-	if (p)
-		p->read_ns = p->tried_ns = 0;
+	if (!p)
+		return;
+	/* Where the notice of this exec is still to come, so are those of what was mapped since: all that is
+	 * known is of the earlier program, and the addresses of two often are the same. */
+	if (p->exec_ns <= p->task_ns || p->exec_ns > mono_ns)
+		drop_older(n, p, mono_ns);
+	p->task_ns = mono_ns;
+	p->read_ns = p->tried_ns = 0;
 }
 
 /* Put it in its place; what it overlaps goes, or with keep it is left out itself. */
@@ -285,6 +291,8 @@ void gs_native_fork(struct gs_native *n, uint32_t pid, uint32_t parent_pid, uint
 	struct native_process *p = process_get(n, pid);
 	const struct native_process *from;
 
+	if (p)
+		p->task_ns = mono_ns;
 	if (!p || p->exec_ns > mono_ns)
 		return;            /* it has replaced what its parent had */
 	drop_older(n, p, mono_ns); /* of an earlier process with this id */

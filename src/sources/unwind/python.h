@@ -27,7 +27,7 @@ void gs_pythons_free(struct gs_pythons **pythons);
 /* The interpreter that a process has mapped, with its version as text ("3.12"). 0; -ENOENT: it has
  * none; -ESRCH: no such process; -EAGAIN: it has one that is not in place yet, ask again; -ENOTSUP
  * or another with a text: it has one whose stacks cannot be read; ret_proc->version is that of such
- * a one, as far as it is known: GS_PYTHONS_OLD, or 0. */
+ * a one, as far as it is known: GS_PYTHONS_OLD, or 0; and ->runtime where its variables are, or 0. */
 #define GS_PYTHONS_OLD 0x0300 /* before 3.7 */
 int gs_pythons_find(struct gs_pythons *pythons, pid_t pid, struct gs_py_proc *ret_proc,
 		    struct gs_err *err);

@@ -170,6 +170,7 @@ static int read_process(pid_t pid, const struct python_file *f, uint64_t bias,
 		version >>= 16;
 	}
 	if (r < 0) {
+		ret->runtime = f->runtime + bias;
 		ret->version = version > 0x0300 && version < 0x0400 ? (uint16_t)version : 0;
 		if (version > 0x0300 && version < 0x0400)
 			return gs_err_set(

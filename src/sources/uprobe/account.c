@@ -17,6 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/shrink.h"
+#include "sources/kernel_types/kernel_types.h"
 #include "sources/uprobe/account_int.h"
 #include "sources/uprobe/uprobe_int.h"
 
@@ -112,24 +113,17 @@ static const struct {
 };
 
 /* Does sched_switch hand over the state of the task that leaves (Linux 5.18)? */
-static bool has_switch_state(const struct btf *btf)
+static bool has_switch_state(const struct gs_kernel_types *types)
 {
-	int id = btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF);
-	const struct btf_type *t;
+	const struct btf_type *t = gs_kernel_types_point(types, "sched_switch");
 
-	if (id < 0)
-		return false;
-	t = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type);
-	if (!t || !btf_is_ptr(t))
-		return false;
-	t = btf__type_by_id(btf, t->type);
-	return t && btf_is_func_proto(t) && btf_vlen(t) >= 5;
+	return t && btf_vlen(t) >= 5;
 }
 
-static bool has_helper(const struct btf *btf, const char *name)
+static bool has_helper(const struct gs_kernel_types *types, const char *name)
 {
-	int id = btf__find_by_name_kind(btf, "bpf_func_id", BTF_KIND_ENUM);
-	const struct btf_type *t = id < 0 ? NULL : btf__type_by_id(btf, (uint32_t)id);
+	const struct btf *btf = gs_kernel_types_all(types);
+	const struct btf_type *t = gs_kernel_types_find(types, "bpf_func_id", BTF_KIND_ENUM);
 	const struct btf_enum *e = t ? btf_enum(t) : NULL;
 
 	for (int i = 0; t && i < btf_vlen(t); i++)
@@ -140,14 +134,13 @@ static bool has_helper(const struct btf *btf, const char *name)
 
 static int fill_config(struct gs_account_config *c, const struct gs_uprobe *probe)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
+	const struct gs_kernel_types *types = probe->kernel.types;
 	struct stat st;
 
-	if (!btf)
+	if (!types)
 		return -ENOTSUP;
-	c->switch_state = has_switch_state(btf);
-	c->has_regs = has_helper(btf, "BPF_FUNC_task_pt_regs");
-	btf__free(btf);
+	c->switch_state = has_switch_state(types);
+	c->has_regs = has_helper(types, "BPF_FUNC_task_pt_regs");
 	for (size_t i = 0; i < GS_ARRAY_LEN(waits); i++)
 		c->wait[waits[i].nr] = waits[i].wait;
 	/* The number of a cgroup's folder is its id (fs/kernfs: 64-bit inode numbers). */
@@ -192,10 +185,16 @@ static int load_programs(struct gs_uprobe *probe, struct gs_account_bpf *s, bool
 static int load_account(struct gs_uprobe *probe, const struct gs_kernel_config *config,
 			const struct features *f, uint32_t ring_bytes, bool with_waits)
 {
-	struct gs_account_bpf *s = gs_account_bpf__open();
 	struct uprobe_kernel_side *k = &probe->kernel;
+	LIBBPF_OPTS(bpf_object_open_opts, opts);
+	struct gs_account_bpf *s;
+	const void *bytes;
+	size_t n_bytes;
 	int r;
 
+	bytes = gs_account_bpf__elf_bytes(&n_bytes);
+	opts.btf_custom_path = gs_kernel_types_few(k->types, bytes, n_bytes);
+	s = gs_account_bpf__open_opts(&opts);
 	if (!s)
 		return -errno;
 	k->account = s;

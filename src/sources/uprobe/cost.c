@@ -57,17 +57,33 @@ __asm__(".text\n"
 
 typedef void *(*uprobe_target_fn)(void *x);
 
-int uprobe_own_offset(const void *code, uint64_t *ret_off)
+/* The path at the end of a line of /proc/self/maps, as it can be opened now. False: it has none. */
+static bool own_path(char *line, char out[PATH_MAX])
+{
+	char *path = strchr(line, '/');
+	ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+
+	if (!path)
+		return false;
+	path[strcspn(path, "\n")] = '\0';
+	/* By this name the program can be opened, whatever became of its file. */
+	if (n > 0 && strncmp(path, out, (size_t)n) == 0 && !path[n])
+		path = "/proc/self/exe";
+	snprintf(out, PATH_MAX, "%s", path);
+	return true;
+}
+
+int uprobe_own_place(const void *code, char ret_path[PATH_MAX], uint64_t *ret_off)
 {
 	uint64_t at = (uintptr_t)code, from, to, off;
 	GS_FCLOSE FILE *f = fopen("/proc/self/maps", "re");
-	char line[512];
+	char line[PATH_MAX + 128];
 
 	while (f && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &from, &to, &off) == 3 &&
 		    at >= from && at < to) {
 			*ret_off = at - from + off;
-			return 0;
+			return own_path(line, ret_path) ? 0 : -ENOENT;
 		}
 	}
 	return -ENOENT;
@@ -125,15 +141,16 @@ static int attach_target(struct bench *b, uprobe_target_fn target, const char *e
 {
 	struct gs_attach_plan_place places[2] = {*like, *like};
 	int status[2], n = end ? 2 : 1;
-	int r = uprobe_own_offset((const void *)target, &places[0].file_off);
+	char path[PATH_MAX];
+	int r = uprobe_own_place((const void *)target, path, &places[0].file_off);
 
 	places[1].cookie |= GS_COOKIE_EXIT | GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN;
 	if (r == 0 && end)
-		r = uprobe_own_offset(end, &places[1].file_off);
+		r = uprobe_own_place(end, path, &places[1].file_off);
 	if (r < 0)
 		return r;
-	r = uprobe_links_attach(b->links, &b->k, &b->features, like->family, "/proc/self/exe",
-				getpid(), places, (size_t)n, status);
+	r = uprobe_links_attach(b->links, &b->k, &b->features, like->family, path, getpid(), places,
+				(size_t)n, status);
 	return r == n ? 0 : r < 0 ? r : -EIO;
 }
 

@@ -357,9 +357,9 @@ static void attach_file(struct gs_uprobe *probe, struct file *f, const struct gs
 	/* The way through /proc/PID ends with the process, which may be before we are done here;
 	 * probes then still serve the next one that uses the file. */
 	snprintf(held.open_path, sizeof(held.open_path), "/proc/self/fd/%d", opened.fd);
-	if (r == 0)
+	if (r == 0 && (probe->selection.n || probe->selection.scopes))
 		r = plan_file(probe, file, opened.fd, &plan, &err);
-	else
+	else if (r < 0)
 		gs_err_set(&err, r, "%s", gs_foreign_reason(r));
 	if (r == 0 && plan.n > probes_left(probe, opened.uid)) {
 		gs_guard_refuse(GS_REFUSED_USER_PROBES, 1, file->path);
@@ -445,6 +445,13 @@ unsigned uprobe_files_n_probes(struct gs_uprobe *probe, pid_t pid,
 	const struct file *f = find_file(probe->files, file->id, probe->by_process ? pid : 0);
 
 	return f ? f->n_probes : 0;
+}
+
+bool uprobe_files_is_plain(const struct gs_uprobe *probe, struct gs_file_id id)
+{
+	const struct file *f = probe->by_process ? NULL : find_file(probe->files, id, 0);
+
+	return f && !f->n_probes;
 }
 
 bool uprobe_files_known(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file)

@@ -15,7 +15,8 @@
 #include "core/base/mem.h"
 #include "core/base/shrink.h"
 #include "model/trace/func.h"
-#include "sources/uprobe/link_create.h"
+#include "sources/kernel_features/link_create.h"
+#include "sources/kernel_types/kernel_types.h"
 #include "sources/uprobe/account_int.h"
 #include "sources/uprobe/uprobe_int.h"
 
@@ -279,12 +280,13 @@ static int side_add(struct uprobe_kernel_side *k, unsigned side, const struct si
 
 	snprintf(name, sizeof(name), "gs_%s_bpf", row->name);
 	bytes = row->bytes(&n_bytes);
+	opts.btf_custom_path = gs_kernel_types_few(k->types, bytes, n_bytes);
 	object = bpf_object__open_mem(bytes, n_bytes, &opts);
 	if (!object)
 		return -errno;
 	r = side_prepare(k, side, setup, object);
 	if (r == 0) {
-		/* libbpf reads all types of the kernel for each object: twice 5 MiB, freed again. */
+		/* libbpf reads all types of the kernel for most objects: twice 5 MiB, freed again. */
 		gs_shrink_begin_reuse();
 		r = bpf_object__load(object);
 		gs_shrink_end_reuse();
@@ -412,7 +414,23 @@ static struct bpf_map *cuda_map(const struct uprobe_kernel_side *k, const char *
 	return uprobe_kernel_map(k, GS_FAMILY_CUDA, name);
 }
 
-static int map_all(struct uprobe_kernel_side *k, ring_buffer_sample_fn on_event, void *ctx)
+static void find_maps(struct uprobe_kernel_side *k)
+{
+	k->py_procs_fd = bpf_map__fd(cuda_map(k, "gs_py_procs"));
+	k->procs_fd = bpf_map__fd(cuda_map(k, "gs_procs"));
+	k->cgroup_fd = bpf_map__fd(cuda_map(k, "gs_cgroup"));
+	k->free_threads_fd = bpf_map__fd(cuda_map(k, "gs_free_threads"));
+	k->free_cells_fd = bpf_map__fd(cuda_map(k, "gs_free_cells"));
+	k->cell_of_fd = bpf_map__fd(cuda_map(k, "gs_cell_of"));
+	k->free_gpu_fd = bpf_map__fd(cuda_map(k, "gs_free_gpu_processes"));
+}
+
+void uprobe_kernel_loaded(struct uprobe_kernel_side *k)
+{
+	gs_kernel_types_free(&k->types);
+}
+
+int uprobe_kernel_map_all(struct uprobe_kernel_side *k, ring_buffer_sample_fn event, void *ctx)
 {
 	int r = open_window(cuda_map(k, "gs_threads"), &k->thread_window, &k->threads);
 
@@ -421,17 +439,10 @@ static int map_all(struct uprobe_kernel_side *k, ring_buffer_sample_fn on_event,
 	if (r < 0)
 		return r;
 	k->state = map_shared(cuda_map(k, "gs_state"), true);
-	k->ring = ring_buffer__new(bpf_map__fd(cuda_map(k, "gs_ring")), on_event, ctx, NULL);
+	k->ring = ring_buffer__new(bpf_map__fd(cuda_map(k, "gs_ring")), event, ctx, NULL);
 	k->modes = map_shared(cuda_map(k, "gs_modes"), true);
 	if (!k->state || !k->modes || !k->ring)
 		return -errno;
-	k->py_procs_fd = bpf_map__fd(cuda_map(k, "gs_py_procs"));
-	k->procs_fd = bpf_map__fd(cuda_map(k, "gs_procs"));
-	k->cgroup_fd = bpf_map__fd(cuda_map(k, "gs_cgroup"));
-	k->free_threads_fd = bpf_map__fd(cuda_map(k, "gs_free_threads"));
-	k->free_cells_fd = bpf_map__fd(cuda_map(k, "gs_free_cells"));
-	k->cell_of_fd = bpf_map__fd(cuda_map(k, "gs_cell_of"));
-	k->free_gpu_fd = bpf_map__fd(cuda_map(k, "gs_free_gpu_processes"));
 	return bpf_map__max_entries(cuda_map(k, "gs_gpu_processes")) > 1
 		       ? open_window(cuda_map(k, "gs_gpu_processes"), &k->gpu_window,
 				     &k->gpu_processes)
@@ -458,6 +469,16 @@ unsigned uprobe_reach_cells(const struct uprobe_kernel_side *k)
 static int silence_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
 	return gs_log_is_on(GS_LOG_TRACE, GS_LOG_ATTACH) ? vfprintf(stderr, fmt, ap) : 0;
+}
+
+/* Without the table of types libbpf reads the kernel's by itself, or says what is missing. */
+static void start_load(struct uprobe_kernel_side *k)
+{
+	*k = (struct uprobe_kernel_side){0};
+	libbpf_set_print(silence_libbpf);
+	gs_shrink_begin_reuse();
+	(void)gs_kernel_types_new(&k->types);
+	gs_shrink_end_reuse();
 }
 
 /* What the options ask for, beside the calls of CUDA. */
@@ -493,7 +514,7 @@ static const struct map_size usual_sizes[] = {
 
 int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
 		       const struct gs_kernel_config *config, const struct features *f,
-		       ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err)
+		       struct gs_err *err)
 {
 	const struct side_setup setup = {
 		.config = *config,
@@ -504,8 +525,7 @@ int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_opti
 	};
 	int r;
 
-	*k = (struct uprobe_kernel_side){0};
-	libbpf_set_print(silence_libbpf);
+	start_load(k);
 	r = side_add(k, GS_FAMILY_CUDA, &setup);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the probe programs: %s%s",
@@ -514,14 +534,12 @@ int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_opti
 	r = add_others(k, options, &setup, err);
 	if (r < 0)
 		return r;
-	r = map_all(k, on_event, ctx);
-	if (r == 0 && config->modes) {
+	find_maps(k);
+	if (config->modes) {
 		k->group_used = calloc(GS_GROUP_MAX, sizeof(*k->group_used));
 		r = k->group_used ? 0 : -ENOMEM;
 	}
-	if (r < 0)
-		return gs_err_set(err, r, "cannot map the kernel's counters: %s", strerror(-r));
-	return 0;
+	return r;
 }
 
 static int drop_event(void *ctx, void *data, size_t bytes)
@@ -543,15 +561,17 @@ int uprobe_kernel_load_alone(struct uprobe_kernel_side *k, const struct gs_kerne
 					 .sizes = alone_sizes};
 	int r;
 
-	*k = (struct uprobe_kernel_side){0};
-	libbpf_set_print(silence_libbpf);
+	start_load(k);
 	r = side_add(k, GS_FAMILY_CUDA, &setup);
 	if (r == 0 && with_scopes)
 		r = side_add(k, GS_FAMILY_TORCH, &setup);
 	if (r == 0 && with_users)
 		r = side_add(k, GS_FAMILY_USER, &setup);
-	if (r == 0)
-		r = map_all(k, drop_event, NULL);
+	uprobe_kernel_loaded(k);
+	if (r == 0) {
+		find_maps(k);
+		r = uprobe_kernel_map_all(k, drop_event, NULL);
+	}
 	if (r < 0)
 		uprobe_kernel_unload(k);
 	return r;
@@ -568,6 +588,7 @@ void uprobe_kernel_unload(struct uprobe_kernel_side *k)
 {
 	free(k->group_used);
 	k->group_used = NULL;
+	uprobe_kernel_loaded(k);
 	if (!k->objects[GS_FAMILY_CUDA])
 		return;
 	uprobe_sample_stop(k);

@@ -17,38 +17,13 @@
 
 #include "core/base/foreign.h"
 #include "core/base/mem.h"
-#include "sources/uprobe/link_create.h"
+#include "sources/kernel_features/link_create.h"
 #include "sources/uprobe/uprobe_int.h"
 
 #define CLOSERS            256u
 #define CLOSER_STACK_BYTES (128u << 10)
 #define MAX_FAILED         64u /* links of one file that are tried in vain, each some 50 ms */
 #define REF_CTR_SHIFT      32  /* PERF_UPROBE_REF_CTR_OFFSET_SHIFT, kernel/events/core.c */
-
-int uprobe_link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags,
-				    const char *path, const unsigned long *offsets,
-				    const unsigned long *ref_ctrs, const uint64_t *cookies,
-				    size_t n, pid_t pid)
-{
-	struct {
-		uint32_t prog_fd, target_fd, attach_type, flags;
-		uint64_t path, offsets, ref_ctr_offsets, cookies;
-		uint32_t cnt, multi_flags, pid, pad;
-	} attr = {
-		.prog_fd = (uint32_t)prog_fd,
-		.attach_type = attach_type,
-		.path = (uintptr_t)path,
-		.offsets = (uintptr_t)offsets,
-		.ref_ctr_offsets = (uintptr_t)ref_ctrs,
-		.cookies = (uintptr_t)cookies,
-		.cnt = (uint32_t)n,
-		.multi_flags = flags,
-		.pid = (uint32_t)pid,
-	};
-	long fd = syscall(__NR_bpf, BPF_LINK_CREATE, &attr, offsetof(__typeof__(attr), pad));
-
-	return fd < 0 ? -errno : (int)fd;
-}
 
 static int group_keep(struct uprobe_link_group *g, int fd)
 {
@@ -179,10 +154,10 @@ static int attach_multi(struct uprobe_link_group *g, const struct bpf_program *p
 	}
 	if (!k)
 		return 0;
-	return group_keep(g, uprobe_link_create_uprobe_multi(
-				     bpf_program__fd(prog), type,
-				     only_returns ? UPROBE_MULTI_RETURN : 0, path, offsets,
-				     counted ? ref_ctrs : NULL, cookies, k, pid));
+	return group_keep(g, gs_kernel_link_create_multi(bpf_program__fd(prog), type,
+							 only_returns ? UPROBE_MULTI_RETURN : 0,
+							 path, offsets, counted ? ref_ctrs : NULL,
+							 cookies, k, pid));
 }
 
 /* Number of the uprobe event source, or -EOPNOTSUPP; and nothing else of sysfs: return probes are

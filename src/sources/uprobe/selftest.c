@@ -49,13 +49,13 @@ SUBJECT(gs_selftest_nop5, "	.byte 0x0f, 0x1f, 0x44, 0, 0\n"
 /* This one returns its return address. */
 SUBJECT(gs_selftest_return, "	push %rbp\n	mov 8(%rsp), %rax\n	pop %rbp\n	ret\n");
 
-static int open_probe(int type, uint64_t file_off, bool is_return)
+static int open_probe(int type, const char *path, uint64_t file_off, bool is_return)
 {
 	struct perf_event_attr attr = {
 		.type = (uint32_t)type,
 		.size = sizeof(attr),
 		.config = is_return,
-		.config1 = (uintptr_t) "/proc/self/exe",
+		.config1 = (uintptr_t)path,
 		.config2 = file_off,
 	};
 
@@ -78,29 +78,31 @@ static bool survives_probe(long (*volatile subject)(long))
 	       WEXITSTATUS(status) == 0;
 }
 
-/* Is the return address where it was? Outside of this program's own code it is not. */
-static bool keeps_return(long (*volatile subject)(long))
-{
-	extern const char __executable_start[], etext[];
-	uintptr_t address = (uintptr_t)subject(0);
-
-	return address >= (uintptr_t)__executable_start && address < (uintptr_t)etext;
-}
-
 struct places {
 	uint64_t push, nop5, ret;
+	char path[PATH_MAX]; /* of the file that they are in */
 };
+
+/* Is the return address where it was? Outside of this file's own code it is not. */
+static bool keeps_return(long (*volatile subject)(long), const struct places *at)
+{
+	char path[PATH_MAX];
+	uint64_t off;
+
+	return uprobe_own_place((void *)subject(0), path, &off) == 0 && strcmp(path, at->path) == 0;
+}
 
 static struct selftest try_here(int type, const struct places *at)
 {
 	struct selftest t = {.done = true};
 
-	if (open_probe(type, at->push, false) < 0 || open_probe(type, at->nop5, false) < 0 ||
-	    open_probe(type, at->ret, true) < 0)
+	if (open_probe(type, at->path, at->push, false) < 0 ||
+	    open_probe(type, at->path, at->nop5, false) < 0 ||
+	    open_probe(type, at->path, at->ret, true) < 0)
 		return (struct selftest){0};
 	t.push_is_safe = survives_probe(gs_selftest_push);
 	t.nop5_is_safe = survives_probe(gs_selftest_nop5);
-	t.return_is_kept = keeps_return(gs_selftest_return);
+	t.return_is_kept = keeps_return(gs_selftest_return, at);
 	return t;
 }
 
@@ -130,9 +132,10 @@ static struct selftest uprobe_selftest_run(void)
 	int type = uprobe_event_type(), fds[2];
 	pid_t pid;
 
-	if (type < 0 || uprobe_own_offset((void *)gs_selftest_push, &at.push) < 0 ||
-	    uprobe_own_offset((void *)gs_selftest_nop5, &at.nop5) < 0 ||
-	    uprobe_own_offset((void *)gs_selftest_return, &at.ret) < 0 || pipe2(fds, O_CLOEXEC) < 0)
+	if (type < 0 || uprobe_own_place((void *)gs_selftest_push, at.path, &at.push) < 0 ||
+	    uprobe_own_place((void *)gs_selftest_nop5, at.path, &at.nop5) < 0 ||
+	    uprobe_own_place((void *)gs_selftest_return, at.path, &at.ret) < 0 ||
+	    pipe2(fds, O_CLOEXEC) < 0)
 		return test;
 	pid = fork();
 	if (pid == 0) {

@@ -167,14 +167,20 @@ static int start_probe(struct gs_uprobe *probe, struct gs_err *err)
 	if (r < 0)
 		return r;
 	probe->by_process = o->n_pids && !o->follow && !config.filter && !probe->cgroup_v1;
-	r = uprobe_kernel_load(&probe->kernel, o, &config, &probe->features, on_ring_event, probe,
-			       err);
+	r = uprobe_kernel_load(&probe->kernel, o, &config, &probe->features, err);
 	if (r == 0)
 		r = uprobe_target_fill_maps(probe, err);
 	if (r < 0)
 		return r;
 	if (config.account)
 		load_account(probe, &config);
+	uprobe_kernel_loaded(&probe->kernel);
+	/* Given back before the ring is mapped, so that no peak has both, and before tables are made that are mostly
+	 * never touched: out of what is free in the heap they would be cleared. */
+	gs_shrink_reused();
+	r = uprobe_kernel_map_all(&probe->kernel, on_ring_event, probe);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot map the kernel's counters: %s", strerror(-r));
 	if (o->modes)
 		memset(probe->kernel.modes->mode, o->default_mode,
 		       sizeof(probe->kernel.modes->mode));
@@ -542,6 +548,14 @@ static void on_begin(struct gs_uprobe *probe, const struct gs_sideband_notice *n
 		probe->options.on_python(probe->options.ctx, notice->pid);
 }
 
+/* Nearly all that short processes map is of the system, seen thousands of times: its numbers are enough
+ * then, and the process need not be asked. Where they are others than st_dev (btrfs) no file has them. */
+static bool is_known_plain(const struct gs_uprobe *probe, const struct gs_sideband_notice *notice)
+{
+	return !probe->options.maps &&
+	       uprobe_files_is_plain(probe, (struct gs_file_id){notice->dev, notice->ino});
+}
+
 static void on_mapped(struct gs_uprobe *probe, const struct gs_sideband_notice *notice)
 {
 	bool is_chosen = uprobe_target_may_match(probe, notice->pid);
@@ -549,6 +563,11 @@ static void on_mapped(struct gs_uprobe *probe, const struct gs_sideband_notice *
 
 	if (is_chosen && probe->options.py_stack_at && strstr(notice->path, "/libpython"))
 		probe->options.on_python(probe->options.ctx, notice->pid);
+	probe->n_mapped++;
+	if (is_known_plain(probe, notice)) {
+		probe->n_known++;
+		return;
+	}
 	if (is_chosen && gs_library_resolve(notice->pid, notice->path, &file) == 0) {
 		report_map(probe, notice, &file);
 		if (!leaves_out(probe, notice->pid, &file))
@@ -562,25 +581,38 @@ static void on_mapped(struct gs_uprobe *probe, const struct gs_sideband_notice *
 		on_gone(probe, notice);
 }
 
-static void on_notice(void *ctx, const struct gs_sideband_notice *notice)
+/* The end does not wait for those that are left. */
+static bool on_notice(void *ctx, const struct gs_sideband_notice *notice)
 {
 	struct gs_uprobe *probe = ctx;
 
+	if (gs_guard_stopped())
+		return false;
 	if (notice->kind != GS_SIDEBAND_EXIT)
 		probe_note_target(probe, notice->pid);
 	switch (notice->kind) {
 	case GS_SIDEBAND_MAP:
 		on_mapped(probe, notice);
-		return;
+		break;
 	case GS_SIDEBAND_EXIT:
 		gs_map_del(&probe->descent, (uint32_t)notice->pid);
 		uprobe_files_process_gone(probe, notice->pid);
-		return;
+		break;
 	case GS_SIDEBAND_EXEC:
 	case GS_SIDEBAND_FORK:
 		on_begin(probe, notice);
-		return;
+		break;
 	}
+	return true;
+}
+
+static bool count_unread(void *ctx, const struct gs_sideband_notice *notice)
+{
+	struct gs_uprobe *probe = ctx;
+
+	probe->n_unread += notice->kind == GS_SIDEBAND_MAP && !is_known_plain(probe, notice) &&
+			   was_followed(probe, notice->pid);
+	return true;
 }
 
 void gs_uprobe_watch_poll(struct gs_uprobe *probe)
@@ -598,11 +630,18 @@ void gs_uprobe_watch_end(struct gs_uprobe *probe)
 		gs_uprobe_watch_poll(probe);
 	else if (probe->watch)
 		gs_sideband_poll(probe->watch, on_notice, probe);
+	if (probe->watch)
+		gs_sideband_poll_kept(probe->watch, count_unread, probe);
+	if (probe->watch)
+		gs_sideband_count_lost(probe->watch);
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+	       "%llu mappings of files seen, %llu of them of files known to have no probes",
+	       (unsigned long long)probe->n_mapped, (unsigned long long)probe->n_known);
 }
 
 size_t gs_uprobe_n_waiting(const struct gs_uprobe *probe)
 {
-	return uprobe_turns_n_waiting(probe->turns);
+	return uprobe_turns_n_waiting(probe->turns) + probe->n_unread;
 }
 
 void gs_uprobe_report_missing(struct gs_uprobe *probe)
@@ -666,4 +705,24 @@ uint64_t gs_uprobe_lost(const struct gs_uprobe *probe, unsigned layer, enum gs_l
 	if (layer >= GS_LAYER_MAX || cause >= GS_LOSS_COUNT)
 		return 0;
 	return probe->kernel.state->lost[layer][cause];
+}
+
+void gs_uprobe_report_losses(const struct gs_uprobe *probe, struct gs_uprobe_losses *losses,
+			     void (*fn)(void *ctx, unsigned layer, enum gs_loss cause,
+					uint64_t count),
+			     void *ctx)
+{
+	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++) {
+		for (unsigned cause = 1; cause < GS_LOSS_COUNT; cause++) {
+			uint64_t *reported = &losses->reported[layer][cause], now;
+
+			if (cause == GS_LOSS_MAPS && layer)
+				continue;
+			now = gs_uprobe_lost(probe, layer, cause);
+			if (now <= *reported)
+				continue;
+			fn(ctx, layer, cause, now - *reported);
+			*reported = now;
+		}
+	}
 }

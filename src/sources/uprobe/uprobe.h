@@ -213,10 +213,12 @@ int gs_uprobe_watch_fd(const struct gs_uprobe *probe);
 void gs_uprobe_watch_poll(struct gs_uprobe *probe);
 
 /* The last time, when tracing is over: what was mapped until now is noted for stacks, also when files
- * wait for their turn, which does not come any more. */
+ * wait for their turn, which does not come any more. The guard's deadline ends it; what is left then is
+ * counted. */
 void gs_uprobe_watch_end(struct gs_uprobe *probe);
 
-/* Files that wait for their turn: when there are any, call gs_uprobe_watch_poll() again soon. */
+/* Files that wait for their turn: when there are any, call gs_uprobe_watch_poll() again soon. After
+ * gs_uprobe_watch_end() also those whose notices were not looked at any more. */
 size_t gs_uprobe_n_waiting(const struct gs_uprobe *probe);
 
 /* Report (on_attach) each described probe that no file has had so far. To be called at the end. */
@@ -268,5 +270,15 @@ bool gs_uprobe_gpu_wait(const struct gs_uprobe *probe, uint64_t *ret_wait_ns,
 
 /* Total of a loss so far, as the kernel side counted it, or (GS_LOSS_MAPS) the watch. */
 uint64_t gs_uprobe_lost(const struct gs_uprobe *probe, unsigned layer, enum gs_loss cause);
+
+struct gs_uprobe_losses { /* what was reported of them; all 0 at first */
+	uint64_t reported[GS_LAYER_COUNT][GS_LOSS_COUNT];
+};
+
+/* Calls fn for each loss that has grown since it was reported, with how much. */
+void gs_uprobe_report_losses(const struct gs_uprobe *probe, struct gs_uprobe_losses *losses,
+			     void (*fn)(void *ctx, unsigned layer, enum gs_loss cause,
+					uint64_t count),
+			     void *ctx);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef GS_SOURCES_UPROBE_UPROBE_INT_H
 #define GS_SOURCES_UPROBE_UPROBE_INT_H
 
+#include <limits.h>
+
 #include <bpf/libbpf.h>
 
 #include "core/base/map.h"
@@ -78,13 +80,13 @@ struct uprobe_kernel_side {
 	struct gs_window *gpu_window;               /* owned; NULL: work for GPUs is not added up */
 	struct gs_gpu_queue_process *gpu_processes; /* by it */
 	int free_gpu_fd;                            /* borrowed */
-	bool *group_used; /* owned, by number; NULL: no function is ever taken off */
+	bool *group_used;              /* owned, by number; NULL: no function is ever taken off */
+	struct gs_kernel_types *types; /* owned; while objects are loaded, NULL otherwise */
 };
 
 /* --- kernel.c --- */
 
-/* Of the threads, or cells, that the kernel side has handed out so far: the number after the last
- * that may be touched. */
+/* One more than the last thread, or cell, that the kernel side has handed out so far. */
 unsigned uprobe_reach_threads(const struct uprobe_kernel_side *k);
 /* May that place be touched? It may have been handed out since they were counted. */
 bool uprobe_thread_is_mapped(const struct uprobe_kernel_side *k, uint32_t slot);
@@ -92,7 +94,10 @@ unsigned uprobe_reach_cells(const struct uprobe_kernel_side *k);
 
 int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
 		       const struct gs_kernel_config *config, const struct features *features,
-		       ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
+		       struct gs_err *err);
+void uprobe_kernel_loaded(struct uprobe_kernel_side *k); /* no more objects are loaded */
+/* The ring and the counters, after that. Negative errno. */
+int uprobe_kernel_map_all(struct uprobe_kernel_side *k, ring_buffer_sample_fn event, void *ctx);
 void uprobe_kernel_unload(struct uprobe_kernel_side *k);
 
 /* One of the maps that the object has, by its name. */
@@ -150,8 +155,7 @@ int uprobe_links_attach(struct links *links, const struct uprobe_kernel_side *k,
 void uprobe_links_close(struct links *links);
 void uprobe_links_move(struct links *to, struct links *from);
 
-/* The same for the links of many files. The kernel waits for each until no thread can be in a probe
- * (some 50 ms), but for many at a time as long as for one. */
+/* The same for many files: the kernel waits until no thread is in a probe (50 ms) once for all. */
 void uprobe_links_close_many(struct links *links);
 
 /* The numbers of closed groups may be used again. */
@@ -166,8 +170,8 @@ int uprobe_event_type(void);
 
 /* --- cost.c --- */
 
-/* Where in our own file code of ours is. 0 or -ENOENT. */
-int uprobe_own_offset(const void *code, uint64_t *ret_off);
+/* Where code of ours is, and in which file: the program, or a library that we are part of. 0 or -ENOENT. */
+int uprobe_own_place(const void *code, char ret_path[PATH_MAX], uint64_t *ret_off);
 
 /* --- regroup.c: functions are taken off --- */
 
@@ -181,16 +185,13 @@ bool uprobe_links_will_lose(const struct links *links, uint16_t func);
 
 /* --- pycall.c: calls of Python functions --- */
 
-/* What the programs know from the start, in their read-only data. At most GS_PY_GLOB_MAX
- * patterns. */
+/* Read-only data of the programs, from the start on. At most GS_PY_GLOB_MAX patterns. */
 void uprobe_pycall_fill(void *rodata, const struct gs_uprobe_options *options);
 
 /* Their numbers. *ret_set stays NULL where they are not traced, which the others take. */
 int uprobe_pycalls_new(struct gs_uprobe *probe, struct gs_pyfunc_set **ret_set);
 void uprobe_pycalls_event(struct gs_pyfunc_set *set, const struct gs_event *event);
 void uprobe_pycalls_drain(struct gs_uprobe *probe);
-
-/* --- files.c: files with probes, and who uses them --- */
 
 /* --- user.c: probes that the user described --- */
 
@@ -270,8 +271,8 @@ struct gs_uprobe {
 	bool account_stale;                      /* processes were chosen since the last walk */
 	const struct gs_uprobe_handler *handler; /* during gs_uprobe_poll() */
 	int n_polled;
-	uint64_t n_dropped;   /* notices, when processes were looked through for that last */
-	uint64_t dropped_ns;  /* when that was */
+	/* Notices of files: left at the end; seen; of known files; lost, as of the last look, and its time. */
+	uint64_t n_unread, n_mapped, n_known, n_dropped, dropped_ns;
 	_Atomic bool regroup; /* a function is to go, or on its way */
 	/* Functions in GS_MODE_OFF: a file has it without probes; that was reported, as soon as no
 	 * other file was still to lose them. */
@@ -297,14 +298,15 @@ struct file_table *uprobe_files_new(void);
 /* Hands the link descriptors of all files over into *ret_links. */
 void uprobe_files_free(struct file_table **files, struct links *ret_links);
 
-/* A process has this file mapped: attach when it is of interest and new. ret_new: probes were
- * placed now. */
+/* Attaches to a file that a process has mapped, if it is of interest. ret_new: it was new. */
 int uprobe_files_use(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file,
 		     bool *ret_new);
 
 /* The file has been looked at; its users are noted. */
 bool uprobe_files_known(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file);
 
+/* It has been looked at, and has none, in any process. */
+bool uprobe_files_is_plain(const struct gs_uprobe *probe, struct gs_file_id id);
 /* How many probes it has. */
 unsigned uprobe_files_n_probes(struct gs_uprobe *probe, pid_t pid,
 			       const struct gs_mapped_file *file);

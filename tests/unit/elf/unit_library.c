@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/utsname.h>
 
 #define CHILD GS_CLEANUP(end_child) struct child
 
@@ -113,6 +114,39 @@ static struct visits *scan(pid_t pid)
 
 /* ---- this process ---- */
 
+static int is_no_guess(void *ctx, const struct gs_mapped_file *file)
+{
+	unsigned *n = ctx;
+
+	assert_false(file->is_guess);
+	++*n;
+	return 0;
+}
+
+/* Leave ones where the next calls have their variables. */
+static __attribute__((noinline)) void fill_stack(void)
+{
+	volatile unsigned char bytes[64 << 10];
+
+	memset((void *)bytes, 1, sizeof(bytes));
+}
+
+/* Nothing that a process has mapped is a guess, whatever was in memory before. */
+static void guesses_nothing_of_a_process(void **state)
+{
+	struct gs_mapped_file file;
+	unsigned n = 0;
+	Dl_info info;
+
+	fill_stack();
+	assert_int_equal(gs_library_scan_process(getpid(), is_no_guess, &n), 0);
+	assert_true(n > 1);
+	memset(&file, 1, sizeof(file));
+	assert_int_not_equal(dladdr((void *)getpid, &info), 0);
+	assert_int_equal(gs_library_resolve(getpid(), info.dli_fname, &file), 0);
+	assert_false(file.is_guess);
+}
+
 static void scans_this_process(void **state)
 {
 	char exe[PATH_MAX] = "", libc[PATH_MAX];
@@ -127,6 +161,49 @@ static void scans_this_process(void **state)
 	assert_visited(v, libc);
 	for (size_t i = 0; i < v->n; i++)
 		assert_int_equal(v->paths[i][0], '/');
+}
+
+/* What this thread has read so far, by read(2) and the like. */
+static unsigned long long bytes_read(void)
+{
+	GS_FCLOSE FILE *io = fopen("/proc/thread-self/io", "re");
+	unsigned long long bytes = 0;
+
+	assert_non_null(io);
+	assert_int_equal(fscanf(io, "rchar: %llu", &bytes), 1);
+	return bytes;
+}
+
+/* A process may have 65,530 mappings: those without code must cost nothing. */
+static void reads_no_text_of_other_mappings(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), n = 4000;
+	unsigned long long before, took;
+	struct utsname kernel;
+	unsigned major, minor;
+	char *at;
+
+	assert_int_equal(uname(&kernel), 0);
+	if (sscanf(kernel.release, "%u.%u", &major, &minor) != 2 || major * 1000 + minor < 6011) {
+		print_message("SKIP: PROCMAP_QUERY is there since Linux 6.11, this is %s\n",
+			      kernel.release);
+		skip();
+	}
+	at = mmap(NULL, n * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	for (size_t i = 0; i < n; i += 2)
+		assert_int_equal(mprotect(at + i * page, page, PROT_READ), 0);
+	before = bytes_read();
+	{
+		VISITS v = scan(getpid());
+
+		assert_true(v->n > 0);
+	}
+	took = bytes_read() - before;
+	munmap(at, n * page);
+	/* A line of the text has 25 bytes at least, for two addresses. */
+	if (took >= n * 25)
+		fail_msg("%llu bytes were read for %zu mappings", took, n);
 }
 
 static void passes_an_answer_on(void **state)
@@ -479,6 +556,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scans_this_process),
+		cmocka_unit_test(guesses_nothing_of_a_process),
+		cmocka_unit_test(reads_no_text_of_other_mappings),
 		cmocka_unit_test(passes_an_answer_on),
 		cmocka_unit_test(tells_of_no_process),
 		cmocka_unit_test(tells_of_a_process_that_ends_meanwhile),

@@ -231,7 +231,7 @@ static void gone_child(void **state)
 	assert_string_equal(gs_identity_process(f->place, 43)->exe, "/opt/train");
 	/* Another program, of which nothing was read. */
 	gs_identity_fork(f->place, 44, 40);
-	gs_identity_exec(f->place, 44);
+	gs_identity_exec(f->place, 44, "", "");
 	gs_identity_exit(f->place, 44, "true");
 	p = gs_identity_process(f->place, 44);
 	assert_int_equal(p->gone, 1);
@@ -257,14 +257,14 @@ static void exec_is_read_again(void **state)
 	fake_put_stat(f, 5, "train", 1, 50);
 	fake_put(f, 5, "cmdline", "train\0--fast\0", 13);
 	fake_put_exe(f, 5, "/opt/train");
-	gs_identity_exec(f->place, 5);
+	gs_identity_exec(f->place, 5, "", "");
 	p = gs_identity_process(f->place, 5);
 	assert_string_equal(p->comm, "train");
 	assert_string_equal(p->cmdline, "train --fast");
 	assert_string_equal(p->exe, "/opt/train");
 
 	/* Gone before it could be read again: what was read last is what there is. */
-	gs_identity_exec(f->place, 5);
+	gs_identity_exec(f->place, 5, "", "");
 	fake_drop(f, 5);
 	for (int i = 0; i < 2; i++) {
 		p = gs_identity_process(f->place, 5);
@@ -278,7 +278,57 @@ static void exec_is_read_again(void **state)
 	assert_string_equal(gs_identity_process(f->place, 5)->comm, "heir");
 	assert_string_equal(gs_identity_process(f->place, 5)->exe, "");
 	/* Of a process never seen, there is nothing to read again. */
-	gs_identity_exec(f->place, 555);
+	gs_identity_exec(f->place, 555, "", "");
+}
+
+static void exec_names_what_is_gone(void **state)
+{
+	struct fake *f = *state;
+	const struct gs_identity_process *p;
+
+	/* Never read, and nothing else was heard of it. */
+	gs_identity_exec(f->place, 80, "train", "/opt/train");
+	for (int i = 0; i < 2; i++) {
+		p = gs_identity_process(f->place, 80);
+		assert_int_equal(p->gone, 1);
+		assert_string_equal(p->comm, "train");
+		assert_string_equal(p->exe, "/opt/train");
+		gs_identity_exit(f->place, 80, "train");
+	}
+	/* Its child began and ended meanwhile. */
+	gs_identity_fork(f->place, 81, 80);
+	p = gs_identity_process(f->place, 81);
+	assert_int_equal(p->gone, 1);
+	assert_string_equal(p->comm, "train");
+	assert_string_equal(p->exe, "/opt/train");
+	/* It waits for its parent: it has a name, and no files. */
+	gs_identity_exec(f->place, 82, "train", "/opt/train");
+	fake_put_stat(f, 82, "train", 1, 50);
+	p = gs_identity_process(f->place, 82);
+	assert_int_equal(p->gone, 0);
+	assert_string_equal(p->exe, "/opt/train");
+	/* What was read last was the program before it. */
+	fake_put_stat(f, 83, "sh", 1, 50);
+	fake_put(f, 83, "cmdline", "sh\0", 3);
+	fake_put_exe(f, 83, "/bin/sh");
+	assert_string_equal(gs_identity_process(f->place, 83)->exe, "/bin/sh");
+	gs_identity_exec(f->place, 83, "train", "/opt/train");
+	fake_drop(f, 83);
+	p = gs_identity_process(f->place, 83);
+	assert_string_equal(p->comm, "train");
+	assert_string_equal(p->exe, "/opt/train");
+	assert_string_equal(p->cmdline, "");
+	assert_int_equal(p->start_ns, 50 * TICK_NS);
+	/* A path from a folder that is not known is none. */
+	gs_identity_exec(f->place, 84, "train", "./train");
+	p = gs_identity_process(f->place, 84);
+	assert_string_equal(p->comm, "train");
+	assert_string_equal(p->exe, "");
+	/* Its files are there: they say more. */
+	gs_identity_exec(f->place, 85, "python3", "/usr/bin/python3");
+	fake_put_stat(f, 85, "python3", 1, 50);
+	fake_put_exe(f, 85, "/usr/bin/python3.11");
+	assert_string_equal(gs_identity_process(f->place, 85)->exe, "/usr/bin/python3.11");
 }
 
 static void a_pid_is_used_again(void **state)
@@ -449,21 +499,14 @@ int main(void)
 {
 #define FAKE(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)
 	const struct CMUnitTest tests[] = {
-		FAKE(reads_everything),
-		FAKE(says_which_gpus),
-		FAKE(says_which_instance),
-		FAKE(missing_files_leave_blanks),
-		FAKE(thousands_of_groups),
-		FAKE(a_file_without_end_is_cut),
-		FAKE(gone_before_it_was_read),
-		FAKE(gone_child),
-		FAKE(exec_is_read_again),
-		FAKE(a_pid_is_used_again),
-		FAKE(names_of_threads),
-		FAKE(the_table_is_bounded),
-		cmocka_unit_test(no_proc_at_all),
-		cmocka_unit_test(real_process),
-		cmocka_unit_test(real_thread_and_real_child),
+		FAKE(reads_everything),         FAKE(says_which_gpus),
+		FAKE(says_which_instance),      FAKE(missing_files_leave_blanks),
+		FAKE(thousands_of_groups),      FAKE(a_file_without_end_is_cut),
+		FAKE(gone_before_it_was_read),  FAKE(gone_child),
+		FAKE(exec_is_read_again),       FAKE(exec_names_what_is_gone),
+		FAKE(a_pid_is_used_again),      FAKE(names_of_threads),
+		FAKE(the_table_is_bounded),     cmocka_unit_test(no_proc_at_all),
+		cmocka_unit_test(real_process), cmocka_unit_test(real_thread_and_real_child),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

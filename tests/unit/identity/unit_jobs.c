@@ -216,6 +216,9 @@ static void by_cgroup_and_environment(void **state)
 	process(t, 103, 5, V2 "job_7/step_0/slurm\n", ENV("SLURM_JOB_ID=7\0SLURM_PROCID=3"));
 	assert_string_equal(gs_jobs_lookup(t->jobs, 103, &task)->id, "7");
 	assert_int_equal(task.rank, -1);
+	/* Who wants the job alone. */
+	assert_string_equal(gs_jobs_lookup(t->jobs, 103, NULL)->id, "7");
+	assert_null(gs_jobs_lookup(t->jobs, 555, NULL));
 }
 
 static void sluid_and_job_number(void **state)

@@ -100,10 +100,12 @@ static void never_more_than_all(void **state)
 	BUDGET *b = gs_overhead_new(&costs, 0);
 	struct steps steps;
 
-	near(gs_overhead_mean_ratio(b), 0);
+	near(gs_overhead_mean_ratio(b), -1);
 	tick(b, 0, &steps);
 	hits(b, 1, 7, 700000, 0);
-	cpu(b, 1, 500);
+	cpu(b, 1, 39); /* as much as the kernel's sums may lag behind */
+	near(gs_overhead_mean_ratio(b), -1);
+	cpu(b, 1, 461);
 	near(tick(b, 500, &steps), 1);
 	near(gs_overhead_mean_ratio(b), 1);
 }

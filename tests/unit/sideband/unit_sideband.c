@@ -20,7 +20,7 @@
 struct seen {
 	enum gs_sideband_kind kind;
 	pid_t pid, parent_pid;
-	uint64_t time_ns, ino;
+	uint64_t time_ns, dev, ino;
 	char path[256];
 };
 
@@ -32,7 +32,7 @@ struct log {
 	uint64_t last_ns;
 };
 
-static void note(void *ctx, const struct gs_sideband_notice *n)
+static bool note(void *ctx, const struct gs_sideband_notice *n)
 {
 	struct log *log = ctx;
 	struct seen *s;
@@ -43,11 +43,20 @@ static void note(void *ctx, const struct gs_sideband_notice *n)
 		log->unsorted = true;
 	log->last_ns = n->time_ns;
 	if (log->n == GS_ARRAY_LEN(log->seen) || (log->pid && log->pid != n->pid))
-		return;
+		return true;
 	s = &log->seen[log->n++];
-	*s = (struct seen){n->kind, n->pid, n->parent_pid, n->time_ns, n->ino, ""};
+	*s = (struct seen){n->kind, n->pid, n->parent_pid, n->time_ns, n->dev, n->ino, ""};
 	if (n->path)
 		snprintf(s->path, sizeof(s->path), "%s", n->path);
+	return true;
+}
+
+/* Takes two and no more. */
+static bool note_two(void *ctx, const struct gs_sideband_notice *n)
+{
+	struct log *log = ctx;
+
+	return log->n < 2 && note(log, n);
 }
 
 /* The index of the only such notice; fails when there is none or more than one. */
@@ -138,7 +147,7 @@ static void put_mmap(struct fake *f, unsigned ring, uint32_t pid, const char *pa
 	struct {
 		struct mmap2_body m;
 		char path[128];
-	} r = {.m = {.pid = pid, .tid = pid, .ino = 77, .prot = prot}};
+	} r = {.m = {.pid = pid, .tid = pid, .maj = 8, .min = 300, .ino = 77, .prot = prot}};
 
 	snprintf(r.path, sizeof(r.path), "%s", path);
 	put_record(f, ring, PERF_RECORD_MMAP2, 0, &r, sizeof(r.m) + (strlen(path) / 8 + 1) * 8,
@@ -185,6 +194,7 @@ static void records_of_all_rings_come_by_time(void **state)
 	assert_int_equal(s[1].pid, 10);
 	assert_int_equal(s[2].kind, GS_SIDEBAND_MAP);
 	assert_string_equal(s[2].path, "/lib/a.so");
+	assert_int_equal(s[2].dev, makedev(8, 300));
 	assert_int_equal(s[2].ino, 77);
 	assert_string_equal(s[3].path, "/lib/b.so");
 	assert_int_equal(s[3].pid, 11);
@@ -193,6 +203,30 @@ static void records_of_all_rings_come_by_time(void **state)
 	assert_int_equal(f->pages[0].data_tail, f->pages[0].data_head);
 	assert_int_equal(f->pages[1].data_tail, f->pages[1].data_head);
 	assert_int_equal(gs_sideband_poll(&f->watch, note, &f->log), 0);
+}
+
+/* The end of tracing comes among many notices: the rest is neither delivered nor lost. */
+static void the_rest_is_kept(void **state)
+{
+	struct fake *f = *state;
+	const struct seen *s = f->log.seen;
+
+	put_mmap(f, 0, 10, "/lib/a.so", PROT_EXEC, 100);
+	put_mmap(f, 1, 11, "/lib/b.so", PROT_EXEC, 200);
+	put_mmap(f, 0, 10, "/lib/c.so", PROT_EXEC, 300);
+	assert_int_equal(gs_sideband_poll(&f->watch, note_two, &f->log), 2);
+	put_mmap(f, 0, 10, "/lib/d.so", PROT_EXEC, 400);
+	/* Refused again: what is new stays in its ring. */
+	assert_int_equal(gs_sideband_poll(&f->watch, note_two, &f->log), 0);
+	assert_int_equal(gs_sideband_poll_kept(&f->watch, note, &f->log), 1);
+	assert_int_equal(gs_sideband_poll_kept(&f->watch, note, &f->log), 0);
+	assert_string_equal(s[2].path, "/lib/c.so");
+	put_mmap(f, 1, 11, "/lib/e.so", PROT_EXEC, 500);
+	f->log.n = 0;
+	assert_int_equal(gs_sideband_poll(&f->watch, note_two, &f->log), 2);
+	assert_string_equal(s[0].path, "/lib/d.so");
+	assert_string_equal(s[1].path, "/lib/e.so");
+	assert_int_equal(gs_sideband_lost(&f->watch), 0);
 }
 
 static void no_news_is_left_out(void **state)
@@ -588,8 +622,15 @@ static void an_overflow_is_counted(void **state)
 	log->n = 0;
 	map_many(fd, mapped);
 	gs_sideband_poll(watch, note, log);
+	gs_sideband_count_lost(watch);
+	if (watch->keeps_count)
+		assert_true(count(log, GS_SIDEBAND_MAP, getpid()) + gs_sideband_lost(watch) >=
+			    mapped);
 	map_many(fd, 1); /* the kernel tells of a loss with the next record that fits */
 	gs_sideband_poll(watch, note, log);
+	gs_sideband_count_lost(watch);
+	assert_true(!watch->keeps_count ||
+		    watch->n_counted >= watch->n_recorded); /* of the same loss */
 	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 	/* Others' mappings may be among the lost. */
 	assert_true(gs_sideband_lost(watch) > 0);
@@ -613,6 +654,7 @@ int main(int argc, char **argv)
 #define WITH_RINGS(fn) cmocka_unit_test_setup_teardown(fn, fake_up, fake_down)
 	const struct CMUnitTest tests[] = {
 		WITH_RINGS(records_of_all_rings_come_by_time),
+		WITH_RINGS(the_rest_is_kept),
 		WITH_RINGS(no_news_is_left_out),
 		WITH_RINGS(lost_ones_are_counted),
 		WITH_RINGS(records_wrap_around_the_end),
