@@ -133,6 +133,14 @@ struct gpu_buffer *gpu_buffer_take(void)
 	return list;
 }
 
+bool gpu_buffer_is_out(void)
+{
+	for (unsigned i = 0; i < GPU_BUFFERS; i++)
+		if (__atomic_load_n(&buffers[i].out, __ATOMIC_ACQUIRE))
+			return true;
+	return false;
+}
+
 void gpu_buffer_free(struct gpu_buffer *b)
 {
 	__atomic_store_n(&b->out, 0, __ATOMIC_RELEASE);

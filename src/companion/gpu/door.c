@@ -4,6 +4,7 @@
  * what was recorded, and releases CUPTI where the program wants it for itself. Others ask it and wait a little.
  */
 #include "companion/gpu/gpu_int.h"
+#include "model/gpu_work/cupti.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 #include "companion/ring/ring.h"
 #include "companion/ring/sys.h"
 
-#define SETTINGS_ENV "GPUSCOPE_COMPANION_GPU" /* "WINDOW_MS/PERIOD_MS" */
+#define SETTINGS_ENV "GPUSCOPE_COMPANION_GPU" /* "WINDOW_MS/PERIOD_MS", then or alone "calls" */
 
 #define MS             1000000ull
 #define WINDOW_MS      1000u
@@ -29,7 +30,9 @@
 #define RING_BYTES     (2u << 20)
 #define SLOTS          2u
 #define STACK_BYTES    (256u << 10)
-#define RESERVE        4u    /* buffers */
+#define RESERVE        4u   /* buffers */
+#define LAST_MS        300u /* that work which was begun in a window has to end */
+#define LAST_STEP_MS   10u
 #define CALL_NUMBERS   1200u /* that CUPTI's callbacks have names for, of a domain */
 #define CALLS_MAX      96u
 #define SYSTEM_THREADS 1 /* CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM */
@@ -47,6 +50,7 @@ static struct {
 	uint32_t others_hold;     /* CUPTI */
 	uint64_t others_last_ns;
 	uint64_t window_ns, period_ns; /* period 0: always open */
+	bool wants_calls;              /* which call asked for which work: costs each launch */
 } door;
 
 /* Of the thread. */
@@ -67,8 +71,9 @@ static struct {
 } calls[CALLS_MAX];
 static unsigned n_calls;
 
-static const uint8_t kinds[] = {GPU_KIND_KERNEL, GPU_KIND_COPY, GPU_KIND_PEER,    GPU_KIND_FILL,
-				GPU_KIND_GRAPH,  GPU_KIND_SYNC, GPU_KIND_OVERHEAD};
+/* Not waits (SYNCHRONIZATION): they cost a loop of launches more than all others, and calls have them. */
+static const uint8_t kinds[] = {GPU_KIND_KERNEL, GPU_KIND_COPY, GPU_KIND_PEER, GPU_KIND_FILL,
+				GPU_KIND_OVERHEAD};
 
 static void wait_for(uint32_t *word, uint32_t while_it_is, uint64_t ns)
 {
@@ -157,11 +162,21 @@ static void refuse_result(int r)
 	refuse_with(why);
 }
 
+/* Graphs as a whole, where that is not switched off again: with CUPTI 13.0.1 programs that use graphs die of it within
+ * seconds, and of cuptiFinalize() after a window (tests/gpu/collector.sh). In windows each of their kernels has a record. */
+static bool takes_whole_graphs(void)
+{
+	return !door.period_ns;
+}
+
 static void switch_off(void)
 {
-	switch_calls(false);
+	if (door.wants_calls)
+		switch_calls(false);
 	for (size_t i = 0; i < sizeof(kinds); i++)
 		gpu_cupti.disable(kinds[i]);
+	if (takes_whole_graphs())
+		gpu_cupti.disable(GPU_KIND_GRAPH);
 	if (gpu_cupti.get_thread_ids && gpu_cupti.set_thread_ids)
 		gpu_cupti.set_thread_ids(at.thread_ids);
 }
@@ -185,7 +200,10 @@ static bool switch_on(void)
 	for (size_t i = 0; i < sizeof(kinds); i++)
 		if (kinds[i] != GPU_KIND_KERNEL)
 			gpu_cupti.enable(kinds[i]);
-	switch_calls(true);
+	if (takes_whole_graphs())
+		gpu_cupti.enable(GPU_KIND_GRAPH);
+	if (door.wants_calls)
+		switch_calls(true);
 	return true;
 }
 
@@ -215,11 +233,26 @@ static void open_window(void)
 		note_begin();
 }
 
-static void take_records(uint32_t flag)
+static void take_records(void)
 {
-	gpu_cupti.flush_all(flag);
+	gpu_cupti.flush_all(0);
 	gpu_record_all(&gpu_cupti, gpu_buffer_take());
 	at.flushed_ns = companion_mono_ns();
+}
+
+/* CUPTI gives back buffers whose work has ended. To have all of them at once (CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) breaks
+ * programs that use graphs, or whose threads have work on the GPU then (seen with 13.0.1: tests/gpu/collector.sh). */
+static void take_last_records(void)
+{
+	uint64_t until = companion_mono_ns() + LAST_MS * MS;
+
+	for (;;) {
+		take_records();
+		if (!gpu_buffer_is_out() || companion_mono_ns() >= until)
+			return;
+		wait_for(&door.ends, __atomic_load_n(&door.ends, __ATOMIC_ACQUIRE),
+			 LAST_STEP_MS * MS);
+	}
 }
 
 static void close_window(enum gs_companion_gpu_what what)
@@ -228,7 +261,7 @@ static void close_window(enum gs_companion_gpu_what what)
 
 	note_begin();
 	switch_off();
-	take_records(1);
+	take_last_records();
 	at.open = false;
 	if (at.counted_ns)
 		gpu_record_state(what, closed_ns, gpu_cupti.version, "");
@@ -244,7 +277,7 @@ static void check_window(uint64_t now)
 	if (door.period_ns && now >= at.counted_ns + door.window_ns)
 		close_window(GS_COMPANION_GPU_CLOSED);
 	else if (now - at.flushed_ns >= FLUSH_MS * MS)
-		take_records(0);
+		take_records();
 }
 
 static void take_back(uint64_t now)
@@ -365,11 +398,12 @@ static void read_settings(void)
 	unsigned long window = WINDOW_MS, period = PERIOD_MS;
 	char *end;
 
-	if (text) {
+	door.wants_calls = text && strstr(text, "calls");
+	if (text && *text >= '0' && *text <= '9') {
 		window = strtoul(text, &end, 10);
 		period = *end == '/' ? strtoul(end + 1, NULL, 10) : PERIOD_MS;
 	}
-	if (!period && !gpu_version_may_stay_open(gpu_cupti.version)) {
+	if (!period && !gs_cupti_may_stay_open(gpu_cupti.version)) {
 		snprintf(
 			at.note, sizeof(at.note),
 			"its CUPTI (version %u) leaks memory when it is always on, which CUDA 13.4.1 mends: it has windows of 1 s in 20 s instead",

@@ -3,6 +3,7 @@
  * version, and never a second one. What NVIDIA's release notes say of versions is here, too.
  */
 #include "companion/gpu/gpu_int.h"
+#include "model/gpu_work/cupti.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -27,22 +28,6 @@ static unsigned major_of(uint32_t version)
 	if (version >= 100000)
 		return version / 10000;
 	return version >= GPU_CUDA_12_0 ? 12 : version >= GPU_CUDA_11_0 ? 11 : 10;
-}
-
-const char *gpu_version_refusal(uint32_t version)
-{
-	if (version < GPU_CUDA_11_0)
-		return "is older than that of CUDA 11.0";
-	/* 13.0.1 mends a deadlock on switching kernel records off, and a crash in flushes. */
-	if (version == 130000)
-		return "can hang when it is switched off, which CUDA 13.0.1 mends";
-	return NULL;
-}
-
-/* Memory leaks with graphs (mended in 13.3), stale names after modules are loaded again (13.4.1). */
-bool gpu_version_may_stay_open(uint32_t version)
-{
-	return version >= 130401;
 }
 
 /* --- where it is --- */
@@ -170,9 +155,9 @@ bool gpu_cupti_find(struct gpu_cupti *c, char *text, size_t text_bytes)
 	} else if (m.runtime_major && major_of(c->version) != m.runtime_major) {
 		snprintf(text, text_bytes, "its libcupti is of CUDA %u, the program of CUDA %u",
 			 major_of(c->version), m.runtime_major);
-	} else if (gpu_version_refusal(c->version)) {
+	} else if (gs_cupti_refusal(c->version)) {
 		snprintf(text, text_bytes, "its CUPTI (version %u) %s", c->version,
-			 gpu_version_refusal(c->version));
+			 gs_cupti_refusal(c->version));
 	} else {
 		return true;
 	}

@@ -53,10 +53,6 @@ struct gpu_cupti {
 /* The copy that the process has, or that belongs to its CUDA. False: text says why there is none to be used. */
 bool gpu_cupti_find(struct gpu_cupti *ret_cupti, char *text, size_t text_bytes);
 
-/* Is this version not to be used, always or for a long time without a break? The reason, or NULL. */
-const char *gpu_version_refusal(uint32_t version);
-bool gpu_version_may_stay_open(uint32_t version);
-
 /* A function of the process's CUPTI for a call that the program makes; NULL: there is none. */
 void *gpu_cupti_function(const char *name);
 
@@ -84,6 +80,9 @@ struct gpu_buffer {
 /* All that came back since the last time, the oldest first. To be given back one by one. */
 struct gpu_buffer *gpu_buffer_take(void);
 void gpu_buffer_free(struct gpu_buffer *buffer);
+
+/* Does CUPTI have any? What is in them has not come back yet. */
+bool gpu_buffer_is_out(void);
 
 /* Have some in reserve, so that threads of the program need not make them. */
 void gpu_buffer_prepare(unsigned n);

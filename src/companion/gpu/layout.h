@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "model/gpu_work/cupti.h"
+
 /* CUpti_ActivityKind. */
 enum gpu_kind {
 	GPU_KIND_COPY = 1,
@@ -16,14 +18,13 @@ enum gpu_kind {
 	GPU_KIND_RUNTIME = 5,
 	GPU_KIND_KERNEL = 10, /* CONCURRENT_KERNEL; KERNEL (3) would run them one by one */
 	GPU_KIND_OVERHEAD = 17,
-	GPU_KIND_PEER = 22, /* MEMCPY2 */
-	GPU_KIND_SYNC = 38,
+	GPU_KIND_PEER = 22,  /* MEMCPY2 */
 	GPU_KIND_GRAPH = 51, /* GRAPH_TRACE */
 	GPU_KIND_MAX = 128
 };
 
 /* cuptiGetVersion() of releases. */
-#define GPU_CUDA_11_0 13u
+#define GPU_CUDA_11_0 GS_CUPTI_CUDA_11_0
 #define GPU_CUDA_11_1 14u
 #define GPU_CUDA_11_7 17u
 #define GPU_CUDA_12_0 19u
@@ -78,13 +79,6 @@ enum gpu_kind {
 	X(CALL_END, RUNTIME, 16, 8, GPU_CUDA_11_0, end, API, API)                                  \
 	X(CALL_THREAD, RUNTIME, 28, 4, GPU_CUDA_11_0, threadId, API, API)                          \
 	X(CALL_CORRELATION, RUNTIME, 32, 4, GPU_CUDA_11_0, correlationId, API, API)                \
-	X(SYNC_TYPE, SYNC, 4, 4, GPU_CUDA_11_0, type, Synchronization, Synchronization2)           \
-	X(SYNC_START, SYNC, 8, 8, GPU_CUDA_11_0, start, Synchronization, Synchronization2)         \
-	X(SYNC_END, SYNC, 16, 8, GPU_CUDA_11_0, end, Synchronization, Synchronization2)            \
-	X(SYNC_CORRELATION, SYNC, 24, 4, GPU_CUDA_11_0, correlationId, Synchronization,            \
-	  Synchronization2)                                                                        \
-	X(SYNC_CONTEXT, SYNC, 28, 4, GPU_CUDA_11_0, contextId, Synchronization, Synchronization2)  \
-	X(SYNC_STREAM, SYNC, 32, 4, GPU_CUDA_11_0, streamId, Synchronization, Synchronization2)    \
 	X(GRAPH_CORRELATION, GRAPH, 4, 4, GPU_CUDA_11_7, correlationId, GraphTrace, GraphTrace2)   \
 	X(GRAPH_START, GRAPH, 8, 8, GPU_CUDA_11_7, start, GraphTrace, GraphTrace2)                 \
 	X(GRAPH_END, GRAPH, 16, 8, GPU_CUDA_11_7, end, GraphTrace, GraphTrace2)                    \

@@ -198,16 +198,6 @@ static void read_graph(const uint8_t *record, uint32_t version, struct gs_gpu_wo
 	READ_PLACE(GRAPH);
 }
 
-static void read_sync(const uint8_t *record, uint32_t version, struct gs_gpu_work *w)
-{
-	w->what = GS_WORK_SYNC;
-	w->detail = READ32(SYNC_TYPE);
-	READ_TIMES(SYNC);
-	w->context = READ32(SYNC_CONTEXT);
-	w->stream = READ32(SYNC_STREAM);
-	w->correlation = READ32(SYNC_CORRELATION);
-}
-
 static void read_overhead(const uint8_t *record, uint32_t version, struct gs_gpu_work *w)
 {
 	w->what = GS_WORK_OVERHEAD;
@@ -232,10 +222,9 @@ static bool read_work(const uint8_t *record, uint32_t version, struct gs_gpu_wor
 {
 	static void (*const readers[GPU_KIND_MAX])(const uint8_t *, uint32_t,
 						   struct gs_gpu_work *) = {
-		[GPU_KIND_KERNEL] = read_kernel,    [GPU_KIND_COPY] = read_copy,
-		[GPU_KIND_PEER] = read_peer,        [GPU_KIND_FILL] = read_fill,
-		[GPU_KIND_GRAPH] = read_graph,      [GPU_KIND_SYNC] = read_sync,
-		[GPU_KIND_OVERHEAD] = read_overhead};
+		[GPU_KIND_KERNEL] = read_kernel, [GPU_KIND_COPY] = read_copy,
+		[GPU_KIND_PEER] = read_peer,     [GPU_KIND_FILL] = read_fill,
+		[GPU_KIND_GRAPH] = read_graph,   [GPU_KIND_OVERHEAD] = read_overhead};
 	uint32_t kind = gpu_record_kind(record);
 
 	if (kind >= GPU_KIND_MAX || !readers[kind])

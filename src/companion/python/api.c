@@ -51,6 +51,7 @@ bool python_api_find(const char **ret_why)
 	PYTHON_API(CHECK)
 #undef CHECK
 	python_api.none = find_symbol("_Py_NoneStruct");
+	python_api.stop = find_symbol("PyExc_StopIteration");
 	python_api.function_type = find_symbol("PyCFunction_Type");
 	*(void **)&python_api.around = find_symbol(GS_COMPANION_AROUND);
 	whole &= python_api.none &&

@@ -66,6 +66,23 @@ bool python_code_start(void)
 	return python_code_table && book.names;
 }
 
+bool python_code_again(void)
+{
+	lock_book();
+	for (uint32_t i = 0; i < PYTHON_TABLE; i++)
+		if (python_code_table[i] > GONE)
+			python_code_table[i] |= PYTHON_ASK;
+	for (uint32_t i = 0; book.n_numbers && i < PLACES; i++)
+		book.places[i] = book.number_of[i] = 0;
+	for (uint32_t i = 0; i <= book.n_numbers; i++)
+		book.begin[i] = 0;
+	book.n_numbers = 0;
+	book.names->written = 0;
+	book.in_file = NULL;
+	unlock_book();
+	return true;
+}
+
 int python_code_begin(uint32_t number)
 {
 	return book.begin[number];
@@ -188,6 +205,20 @@ static uint32_t number_of(const struct text *file, const struct text *name, uint
 
 /* --- code objects --- */
 
+/* Locked. Of a code object that was met for another reader; false: it was not. */
+static bool put_code_again(const void *code, uint32_t number)
+{
+	uint64_t wanted = (uintptr_t)code >> 3;
+	uint32_t at = python_code_slot(code);
+
+	while (python_code_table[at] && python_code_table[at] >> 16 != wanted)
+		at = (at + 1) & (PYTHON_TABLE - 1);
+	if (!python_code_table[at])
+		return false;
+	__atomic_store_n(&python_code_table[at], wanted << 16 | number, __ATOMIC_RELEASE);
+	return true;
+}
+
 /* Locked. False: there are too many. */
 static bool put_code(const void *code, uint32_t number)
 {
@@ -292,6 +323,7 @@ uint32_t python_code_meet(PyObject *code)
 {
 	PyObject *error[3];
 	struct text file, name;
+	bool is_watched;
 	uint32_t number;
 	long line;
 	int begin;
@@ -310,10 +342,11 @@ uint32_t python_code_meet(PyObject *code)
 		number = number_of(&file, &name, line > 0 ? (uint32_t)line : 0);
 		if (number != PYTHON_UNKNOWN && book.begin[number] == 0)
 			book.begin[number] = begin;
-		if (number != PYTHON_UNKNOWN && !put_code(code, number))
+		is_watched = number != PYTHON_UNKNOWN && put_code_again(code, number);
+		if (number != PYTHON_UNKNOWN && !is_watched && !put_code(code, number))
 			number = PYTHON_UNKNOWN;
 		unlock_book();
-		if (number != PYTHON_UNKNOWN && !watch_code(code))
+		if (number != PYTHON_UNKNOWN && !is_watched && !watch_code(code))
 			forget_code(code);
 	} else {
 		unlock_book();

@@ -5,11 +5,14 @@
  */
 #include "companion/python/python_int.h"
 
+#include <stdio.h>
+
 #define TOOL_FIRST                                                                                 \
 	4 /* 0 to 2 and 5 are for debuggers, coverage, profilers and optimizers; programs take 3 first */
 #define TOOL_LAST 3
 #define TOOL_NAME "gpuscope"
 
+static int late_tool;     /* that was taken when the program ran; 0 none */
 static PyObject *disable; /* sys.monitoring.DISABLE, which is one of all interpreters */
 
 /* The answer at a place whose function is not wanted, or when tracing is over. None lives for ever, from 3.12 on. */
@@ -22,7 +25,9 @@ static PyObject *answer_off(void)
 /* Of what was not recorded. */
 static PYTHON_COLD PyObject *answer_of(uint32_t number)
 {
-	return !number || python_is_over() ? answer_off() : python_api.none;
+	if (python_is_over())
+		return python_late_leave() ? python_api.none : answer_off();
+	return number ? python_api.none : answer_off();
 }
 
 static inline PyObject *on_enter(PyObject *code, bool is_resumed)
@@ -59,15 +64,19 @@ static PyObject *on_throw(PyObject *self, PyObject *const *args, ssize_t n)
 {
 	uint32_t number = python_code_number(args[0]);
 
-	if (number && number != PYTHON_UNKNOWN)
-		python_stack_enter(args[0], number, true);
+	if (number && number != PYTHON_UNKNOWN && !python_stack_enter(args[0], number, true) &&
+	    python_is_over())
+		python_late_leave();
 	return python_api.none;
 }
 
 static PyObject *on_unwind(PyObject *self, PyObject *const *args, ssize_t n)
 {
-	if (!python_stack_leave(args[0]))
+	if (!python_stack_leave(args[0])) {
 		python_stack_leave_other(args[0]);
+		if (python_is_over())
+			python_late_leave();
+	}
 	return python_api.none;
 }
 
@@ -81,6 +90,8 @@ static const struct {
 	     {"PY_THROW", {"on_throw", on_throw, PYTHON_FASTCALL, NULL}},
 	     {"PY_UNWIND", {"on_unwind", on_unwind, PYTHON_FASTCALL, NULL}}};
 
+#define GS_HOOKS (sizeof(hooks) / sizeof(hooks[0]))
+
 /* True: the call succeeded; no error is left in any case. */
 static bool drop_result(PyObject *result)
 {
@@ -89,7 +100,9 @@ static bool drop_result(PyObject *result)
 	return result;
 }
 
-/* A number for ourselves; 0: both are another's, said. */
+static char why[160]; /* it cannot be */
+
+/* A number for ourselves; 0: both are another's. */
 static int take_tool(PyObject *monitoring)
 {
 	char *at = (char[]){"another tool"};
@@ -106,20 +119,34 @@ static int take_tool(PyObject *monitoring)
 	if (text)
 		python_api.PyBytes_AsStringAndSize(text, &at, &n);
 	python_api.PyErr_Clear();
-	python_report(GS_COMPANION_PYTHON_REFUSED,
-		      "its tool ids 3 and 4 of sys.monitoring are taken, one by %s", at);
+	snprintf(why, sizeof(why), "its tool ids 3 and 4 of sys.monitoring are taken, one by %s",
+		 at);
 	python_api.Py_DecRef(text);
 	python_api.Py_DecRef(holder);
 	return 0;
 }
 
-static bool add_hooks(PyObject *monitoring, PyObject *events, int tool)
+/* Functions that live for ever, of the main interpreter, or for as long as they are registered. */
+static PyObject *hook_of(unsigned i, bool is_kept)
+{
+	static PyObject *kept[GS_HOOKS];
+
+	if (!is_kept)
+		return python_api.PyCFunction_NewEx(&hooks[i].method, NULL, NULL);
+	if (!kept[i])
+		kept[i] = python_api.PyCFunction_NewEx(&hooks[i].method, NULL, NULL);
+	if (kept[i])
+		python_api.Py_IncRef(kept[i]);
+	return kept[i];
+}
+
+static bool add_hooks(PyObject *monitoring, PyObject *events, int tool, bool is_late)
 {
 	long all = 0;
 
-	for (unsigned i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++) {
+	for (unsigned i = 0; i < GS_HOOKS; i++) {
 		long event = python_api_number(events, hooks[i].event);
-		PyObject *call = python_api.PyCFunction_NewEx(&hooks[i].method, NULL, NULL);
+		PyObject *call = hook_of(i, is_late);
 		bool good = event > 0 && call &&
 			    drop_result(python_api.PyObject_CallMethod(
 				    monitoring, "register_callback", "ilO", tool, event, call));
@@ -133,30 +160,73 @@ static bool add_hooks(PyObject *monitoring, PyObject *events, int tool)
 		python_api.PyObject_CallMethod(monitoring, "set_events", "il", tool, all));
 }
 
+static void remove_hooks(PyObject *monitoring, int tool)
+{
+	PyObject *events = python_api.PyObject_GetAttrString(monitoring, "events");
+
+	drop_result(python_api.PyObject_CallMethod(monitoring, "set_events", "ii", tool, 0));
+	for (unsigned i = 0; events && i < GS_HOOKS; i++)
+		drop_result(python_api.PyObject_CallMethod(
+			monitoring, "register_callback", "ilO", tool,
+			python_api_number(events, hooks[i].event), python_api.none));
+	drop_result(python_api.PyObject_CallMethod(monitoring, "free_tool_id", "i", tool));
+	python_api.Py_DecRef(events);
+	python_api.PyErr_Clear();
+}
+
+/* The number that was taken; 0: none, why is set. */
+static int begin_monitoring(PyObject *monitoring, bool is_late)
+{
+	PyObject *events = python_api.PyObject_GetAttrString(monitoring, "events");
+	int tool;
+
+	if (!disable)
+		disable = python_api.PyObject_GetAttrString(monitoring, "DISABLE");
+	snprintf(why, sizeof(why), "sys.monitoring refused our functions");
+	tool = events && disable ? take_tool(monitoring) : 0;
+	if (tool && !add_hooks(monitoring, events, tool, is_late)) {
+		remove_hooks(monitoring, tool);
+		tool = 0;
+	}
+	python_api.Py_DecRef(events);
+	python_api.PyErr_Clear();
+	return tool;
+}
+
 bool python_monitor_begin(bool *ret_again)
 {
-	PyObject *monitoring = python_api.PySys_GetObject("monitoring"), *events = NULL;
-	bool done = false;
-	int tool;
+	PyObject *monitoring = python_api.PySys_GetObject("monitoring");
 
 	/* An interpreter that is being made has no such module yet. */
 	*ret_again = !monitoring;
 	if (!monitoring)
 		return false;
-	if (!disable)
-		disable = python_api.PyObject_GetAttrString(monitoring, "DISABLE");
-	events = python_api.PyObject_GetAttrString(monitoring, "events");
-	tool = events && disable ? take_tool(monitoring) : 0;
-	if (tool) {
-		done = add_hooks(monitoring, events, tool);
-		if (!done) {
-			drop_result(python_api.PyObject_CallMethod(monitoring, "free_tool_id", "i",
-								   tool));
-			python_report(GS_COMPANION_PYTHON_REFUSED, "%s refused our functions",
-				      "sys.monitoring");
-		}
-	}
-	python_api.Py_DecRef(events);
-	python_api.PyErr_Clear();
-	return done;
+	if (begin_monitoring(monitoring, false))
+		return true;
+	python_report(GS_COMPANION_PYTHON_REFUSED, "%s", why);
+	return false;
+}
+
+bool python_monitor_late(bool again, const char **ret_why)
+{
+	PyObject *monitoring = python_api.PySys_GetObject("monitoring");
+
+	*ret_why = monitoring ? why : "it has no sys.monitoring";
+	late_tool = monitoring ? begin_monitoring(monitoring, true) : 0;
+	if (!late_tool)
+		return false;
+	*ret_why = NULL;
+	/* Also those of other tools, which switch theirs off once more. */
+	if (again)
+		drop_result(python_api.PyObject_CallMethod(monitoring, "restart_events", NULL));
+	return true;
+}
+
+void python_monitor_end(void)
+{
+	PyObject *monitoring = python_api.PySys_GetObject("monitoring");
+
+	if (monitoring && late_tool)
+		remove_hooks(monitoring, late_tool);
+	late_tool = 0;
 }

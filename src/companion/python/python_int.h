@@ -70,7 +70,11 @@ typedef int (*python_profile_function)(PyObject *self, PyObject *frame, int what
 	X(void *, PyThreadState_Next, (void *))                                                    \
 	X(int, PyFrame_GetLasti, (PyObject *)) /* 3.11 */                                          \
 	X(int, Py_AddPendingCall, (int (*)(void *), void *))                                       \
-	X(PyObject *, PyImport_ImportModule, (const char *))
+	X(PyObject *, PyImport_ImportModule, (const char *))                                       \
+	X(int, PyObject_SetAttrString, (PyObject *, const char *, PyObject *))                     \
+	X(void, PyErr_SetString, (PyObject *, const char *))                                       \
+	X(void *, PyInterpreterState_Head, (void))                                                 \
+	X(void *, PyInterpreterState_Next, (void *))
 
 #define PYTHON_MEMBER(result, name, arguments) result(*name) arguments;
 struct python_api {
@@ -79,6 +83,7 @@ struct python_api {
 	PYTHON_API(PYTHON_MEMBER)
 	PYTHON_API_MORE(PYTHON_MEMBER)
 	PyObject *none;            /* Py_None */
+	PyObject *const *stop;     /* PyExc_StopIteration; may be NULL */
 	const void *function_type; /* PyCFunction_Type */
 	struct gs_companion_around *(*around)(
 		void); /* of the door to calls; NULL: it is not open */
@@ -104,7 +109,26 @@ extern __thread bool python_is_busy __attribute__((tls_model("initial-exec")));
 /* Say once what cannot be seen, or who has what we would have; a printf format without conversions but %s. */
 void python_report(enum gs_companion_python_what what, const char *format, const char *more);
 
+/* What was said is to be said again: to another one. */
+void python_report_again(void);
+
 extern struct gs_companion_python_plan python_plan;
+
+/* What is asked for, of the folder; *setup gets it. False: there is no plan that can be believed. */
+bool python_read_plans(const char *folder, struct companion_setup *setup);
+
+/* --- late.c --- */
+
+/* Tracing is over. True: this library came into a program that ran, and has nothing registered in it any more. With the
+ * interpreter's lock. */
+bool python_late_leave(void) PYTHON_COLD;
+
+/* As the interpreter names it, which looks for it in a library that it is to load as a module. */
+PyObject *PyInit_gpuscope_companion_python(void);
+
+/* When is who reads looked for the next time, in ticks? */
+extern uint64_t python_late_check_at;
+void python_late_check(uint64_t now) PYTHON_COLD;
 
 /* --- code.c --- */
 
@@ -125,6 +149,11 @@ void python_code_put_names(struct gs_companion_python_names *names, uint64_t epo
 
 bool python_code_start(void);
 
+/* All is new, for another reader: functions get their numbers when they are met again. No thread records. */
+bool python_code_again(void);
+
+#define PYTHON_ASK 0xffffu /* in place of a number: this code object was met before that */
+
 static inline uint32_t python_code_slot(const void *code)
 {
 	return (uint32_t)(((uintptr_t)code >> 3) * 0x9e3779b97f4a7c15ull >> (64 - 17));
@@ -138,7 +167,8 @@ static inline uint32_t python_code_find(const void *code)
 		uint64_t word = __atomic_load_n(&python_code_table[at], __ATOMIC_RELAXED);
 
 		if (word >> 16 == wanted)
-			return word & 0xffff;
+			return COMPANION_UNLIKELY((word & 0xffff) == PYTHON_ASK) ? PYTHON_UNKNOWN
+										 : word & 0xffff;
 		if (!word)
 			return PYTHON_UNKNOWN;
 	}
@@ -172,6 +202,11 @@ static inline bool python_is_over(void)
 
 /* In the present interpreter. False: it cannot be, said, or is to be tried again (*ret_again). */
 bool python_monitor_begin(bool *ret_again);
+
+/* The same when it is asked for late, in the main interpreter; again: places that were switched off are on again. False: *ret_why
+ * is set. And the end of it: no function of ours is called from there on. */
+bool python_monitor_late(bool again, const char **ret_why);
+void python_monitor_end(void);
 
 bool python_profile_start(void);
 /* In the present thread: what came of the hook. */

@@ -206,6 +206,8 @@ static inline void end_frame(struct companion_self *s, struct python_self *p, ui
 	uint64_t self = dur > f->inside ? dur - f->inside : 0;
 	uint32_t launches = p->around->launches - f->launches;
 
+	if (COMPANION_UNLIKELY(now > python_late_check_at))
+		python_late_check(now);
 	if (at)
 		f[-1].inside += dur;
 	p->around->python = p->depth > 1 ? p->thread->frames[p->depth - 2].number : 0;

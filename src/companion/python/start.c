@@ -48,6 +48,11 @@ void python_report(enum gs_companion_python_what what, const char *format, const
 	companion_publish(r);
 }
 
+void python_report_again(void)
+{
+	n_said = 0;
+}
+
 static int64_t interpreter_number(void)
 {
 	void *interp =
@@ -93,9 +98,8 @@ static int on_audit(const char *event, PyObject *args, void *ctx)
 	return 0;
 }
 
-static bool read_plans(struct companion_setup *setup)
+bool python_read_plans(const char *folder, struct companion_setup *setup)
 {
-	const char *folder = getenv(GS_COMPANION_FOLDER_ENV);
 	struct gs_companion_plan plan;
 
 	if (!folder || folder[0] != '/' || getuid() != geteuid() ||
@@ -120,7 +124,7 @@ __attribute__((constructor)) static void start_door(void)
 	const char *why;
 	bool found = python_api_find(&why);
 
-	if ((!found && !why) || !read_plans(&setup))
+	if ((!found && !why) || !python_read_plans(getenv(GS_COMPANION_FOLDER_ENV), &setup))
 		return;
 	if (found && python_api.version < 0x030c && !python_profile_start())
 		why = "it does not export what a profiler needs";

@@ -64,9 +64,21 @@ struct companion_setup {
 	uint32_t ring_bytes;
 	uint64_t ns_per_tick; /* times 2^32, about */
 	uint32_t state;       /* enum gs_companion_state, of files that are made from now on */
+	uint32_t only_pid;    /* forked children record nothing: the process; 0: they do */
 };
-/* 0, or a negative errno: nothing is recorded. Called once, before threads write. */
+/* 0, or a negative errno: nothing is recorded. Called before threads write: once, or again after companion_unmap(). */
 int companion_start(const struct companion_setup *setup);
+
+/* Nothing new is recorded from here on in this process. Threads that are recording just now still may write. */
+void companion_end(void);
+/* When no thread is recording any more: the reader is shown that, and the file is given back. */
+void companion_unmap(void);
+
+/* Does who reads this process's file still live? It holds a lock on the folder. */
+bool companion_has_reader(void);
+
+/* Remove the folder, from which no reader takes anything any more, and what gpuscope left there. */
+void companion_remove_folder(void);
 
 /* Make this process's file now, so that it is known to be looked at from inside before its first record. True:
  * there is one. */

@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mman.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "companion/ring/sys.h"
+#include "model/companion/python.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -169,6 +171,10 @@ bool companion_announce(void)
 		return false;
 	if (live->epoch)
 		return true;
+	if (setup.only_pid && setup.only_pid != (uint32_t)COMPANION_SYS3(getpid, 0, 0, 0)) {
+		live->failed = 1;
+		return false;
+	}
 	/* Another thread is at it, or the one that this signal handler has interrupted. */
 	if (__atomic_exchange_n(&live->busy, 1, __ATOMIC_ACQ_REL))
 		return false;
@@ -198,7 +204,7 @@ void companion_set_state(enum gs_companion_state state)
 		__atomic_store_n(&live->head->state, state, __ATOMIC_RELEASE);
 }
 
-int companion_start(const struct companion_setup *s)
+static int map_live(struct companion_live **ret_live)
 {
 	long page = COMPANION_SYS6(mmap, 0, PAGE, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -210,9 +216,75 @@ int companion_start(const struct companion_setup *s)
 		COMPANION_SYS3(munmap, page, PAGE, 0);
 		return -ENOTSUP;
 	}
+	*ret_live = (struct companion_live *)page;
+	return 0;
+}
+
+int companion_start(const struct companion_setup *s)
+{
+	struct companion_live *live = companion_live;
+	int r = live ? 0 : map_live(&live);
+
+	if (r < 0)
+		return r;
 	setup = *s;
 	companion_clock = s->clock;
 	companion_ns_per_tick = s->ns_per_tick;
-	companion_live = (struct companion_live *)page;
+	*live = (struct companion_live){0};
+	__atomic_store_n(&companion_live, live, __ATOMIC_RELEASE);
 	return 0;
+}
+
+void companion_end(void)
+{
+	struct companion_live *live = companion_live;
+
+	if (!live)
+		return;
+	__atomic_store_n(&live->failed, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&live->epoch, 0, __ATOMIC_SEQ_CST);
+}
+
+void companion_unmap(void)
+{
+	struct companion_live *live = companion_live;
+	struct gs_companion_head *head = live ? live->head : NULL;
+
+	/* A forked child has none. */
+	if (!head)
+		return;
+	live->head = NULL;
+	__atomic_store_n(&head->left, 1, __ATOMIC_RELEASE);
+	COMPANION_SYS3(munmap, head,
+		       gs_companion_file_bytes(setup.n_slots, setup.ring_bytes, setup.doors), 0);
+}
+
+void companion_remove_folder(void)
+{
+	static const char *const names[] = {GS_COMPANION_PLAN_NAME, GS_COMPANION_PYTHON_PLAN_NAME,
+					    GS_COMPANION_BEGIN_NAME, GS_COMPANION_END_NAME,
+					    GS_COMPANION_LATE_NAME};
+	mode_t mode;
+	int fd = open_folder(&mode);
+
+	if (fd < 0)
+		return;
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		COMPANION_SYS3(unlinkat, fd, names[i], 0);
+	COMPANION_SYS3(close, fd, 0, 0);
+	COMPANION_SYS3(unlinkat, AT_FDCWD, setup.folder, AT_REMOVEDIR);
+}
+
+bool companion_has_reader(void)
+{
+	int fd = (int)COMPANION_SYS4(openat, AT_FDCWD, setup.folder,
+				     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+	long r;
+
+	/* Its folder is removed when it ends; where there is no descriptor free nothing is known. */
+	if (fd < 0)
+		return fd != -ENOENT;
+	r = COMPANION_SYS3(flock, fd, LOCK_EX | LOCK_NB, 0);
+	COMPANION_SYS3(close, fd, 0, 0);
+	return r < 0;
 }

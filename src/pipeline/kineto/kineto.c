@@ -222,7 +222,7 @@ static int put_session(struct kineto *k, const struct writer *w, const char *nam
 	s->mode = GS_SESSION_EVENTS;
 	s->start_ns = clock_of(w, w->first_ns);
 	/* Kineto has the time of day, in us; other writers a clock of their own. */
-	s->wall_minus_boot_ns = (int64_t)w->first_ns - (int64_t)ZERO_NS;
+	s->wall_minus_boot_ns = (int64_t)(k->base_ns + w->first_ns) - (int64_t)ZERO_NS;
 	s->command_str = command;
 	s->attach_mode_str = how;
 	return 0;
@@ -324,8 +324,7 @@ static int write_records(struct kineto *k, const char *name, const struct gs_sin
 	return r;
 }
 
-int gs_kineto_read(FILE *file, const char *name, const struct gs_sink *sink,
-		   struct gs_kineto_stats *ret_stats, struct gs_err *err)
+int kineto_open(FILE *file, struct kineto **ret, struct gs_err *err)
 {
 	struct kineto *k = calloc(1, sizeof(*k));
 	int r;
@@ -338,16 +337,20 @@ int gs_kineto_read(FILE *file, const char *name, const struct gs_sink *sink,
 	k->threads = GS_MAP_INIT(KINETO_THREADS_MAX);
 	k->processes = GS_MAP_INIT(KINETO_THREADS_MAX);
 	k->comms = GS_MAP_INIT(2 * KINETO_THREADS_MAX);
+	*ret = k;
 	r = kineto_parse(k, file, err);
 	if (r == 0 && !k->n_events)
 		r = gs_err_set(err, -ENODATA,
 			       "it has no complete events of operators, CUDA, Python or GPUs");
-	if (r == 0) {
-		name_threads(k);
-		nest_calls(k);
-		r = write_records(k, name, sink);
-	}
-	*ret_stats = k->stats;
+	return r;
+}
+
+void kineto_close(struct kineto **ref)
+{
+	struct kineto *k = *ref;
+
+	if (!k)
+		return;
 	free(k->events);
 	gs_map_fini(&k->functions);
 	gs_map_fini(&k->strings);
@@ -356,5 +359,21 @@ int gs_kineto_read(FILE *file, const char *name, const struct gs_sink *sink,
 	gs_map_fini(&k->comms);
 	gs_buf_fini(&k->names);
 	free(k);
+	*ref = NULL;
+}
+
+int gs_kineto_read(FILE *file, const char *name, const struct gs_sink *sink,
+		   struct gs_kineto_stats *ret_stats, struct gs_err *err)
+{
+	struct kineto *k = NULL;
+	int r = kineto_open(file, &k, err);
+
+	if (r == 0) {
+		name_threads(k);
+		nest_calls(k);
+		r = write_records(k, name, sink);
+	}
+	*ret_stats = k ? k->stats : (struct gs_kineto_stats){0};
+	kineto_close(&k);
 	return r;
 }

@@ -16,7 +16,9 @@ struct kineto_event {
 	uint32_t thread;           /* id; of GPU work 0 */
 	uint32_t scope;            /* id of the operator around a call of CUDA; 0 */
 	uint32_t stream;
-	uint64_t bytes; /* of copies and fills */
+	uint32_t
+		correlation; /* of a call of CUDA and of what it asked for: the same; 0 not known */
+	uint64_t bytes;      /* of copies and fills */
 	uint16_t device;
 	uint8_t work; /* enum gs_gpu_work_kind; 0: a call */
 	uint8_t depth;
@@ -31,6 +33,9 @@ struct kineto {
 	struct gs_map functions, strings, threads, processes;
 	struct gs_map comms; /* string id by process and thread; thread 0: the process */
 	struct gs_buf names; /* records of names, in the order of their ids */
+	/* Kineto of 2023 on: what its times are counted from, in ns of the time of day; 0: the file has none. */
+	uint64_t base_ns;
+	uint64_t window_from_ns, window_to_ns; /* when it looked, as the file has it; 0 not known */
 	struct gs_kineto_stats stats;
 };
 
@@ -42,6 +47,10 @@ uint32_t kineto_find_thread(struct kineto *k, uint32_t pid, uint32_t tid);
 
 /* What a thread is called; tid 0: a process. May come before or after its events. */
 void kineto_take_name(struct kineto *k, uint32_t pid, uint32_t tid, const char *name);
+
+/* A file's events and names. *ret is to be closed after an error, too. As gs_kineto_read(). */
+int kineto_open(FILE *file, struct kineto **ret, struct gs_err *err);
+void kineto_close(struct kineto **kineto);
 
 /* Events of the file into k, with times as they are. 0, -EBADMSG or -ENOMEM. */
 int kineto_parse(struct kineto *k, FILE *file, struct gs_err *err);

@@ -43,10 +43,24 @@ static int skip_blanks(FILE *file)
 	return c;
 }
 
-/* To the first event: a list of them, or an object whose member traceEvents is that list. 0 or -EBADMSG. */
-static int find_list(FILE *file)
+/* "baseTimeNanoseconds": 1759000000000000000 */
+static void take_base(struct kineto *k, FILE *file)
 {
-	char text[16];
+	uint64_t ns = 0;
+	int c = skip_blanks(file);
+
+	if (c == ':')
+		c = skip_blanks(file);
+	for (; c >= '0' && c <= '9' && ns < UINT64_MAX / 10 - 9; c = fgetc(file))
+		ns = ns * 10 + (uint64_t)(c - '0');
+	ungetc(c, file);
+	k->base_ns = ns;
+}
+
+/* To the first event: a list of them, or an object whose member traceEvents is that list. 0 or -EBADMSG. */
+static int find_list(struct kineto *k, FILE *file)
+{
+	char text[32];
 	int c = skip_blanks(file), depth = 1;
 
 	if (c == '[')
@@ -64,6 +78,8 @@ static int find_list(FILE *file)
 			continue;
 		if (skip_string(file, text, sizeof(text)) < 0)
 			return -EBADMSG;
+		if (depth == 1 && strcmp(text, "baseTimeNanoseconds") == 0)
+			take_base(k, file);
 		if (depth == 1 && strcmp(text, "traceEvents") == 0 && skip_blanks(file) == ':')
 			return skip_blanks(file) == '[' ? 0 : -EBADMSG;
 	}
@@ -184,6 +200,8 @@ static void fill_call(struct kineto *k, const json_t *event, unsigned layer, con
 	}
 	e->name = kineto_find_function(k, layer, class_of(layer, name), name);
 	e->thread = kineto_find_thread(k, id_of(event, "pid"), id_of(event, "tid"));
+	if (layer == GS_LAYER_CUDA_RUNTIME || layer == GS_LAYER_CUDA_DRIVER)
+		e->correlation = (uint32_t)count_of(json_object_get(event, "args"), "correlation");
 	k->stats.n_calls++;
 }
 
@@ -196,6 +214,7 @@ static void fill_work(struct kineto *k, const json_t *event, const char *name,
 	e->device = (uint16_t)count_of(args, "device");
 	e->stream = (uint32_t)count_of(args, "stream");
 	e->bytes = count_of(args, "bytes");
+	e->correlation = (uint32_t)count_of(args, "correlation");
 	k->stats.n_gpu_work++;
 }
 
@@ -214,6 +233,15 @@ static bool take_name(struct kineto *k, const json_t *event)
 	return true;
 }
 
+/* When the profiler looked, as Kineto writes it: a span of its own, and a mark at its end. */
+static void take_window(struct kineto *k, const char *cat, const char *name, uint64_t ns)
+{
+	if (strcmp(cat, "Trace") == 0 && (!k->window_from_ns || ns < k->window_from_ns))
+		k->window_from_ns = ns;
+	else if (strcmp(name, "Record Window End") == 0)
+		k->window_to_ns = ns;
+}
+
 /* 0 or -ENOMEM. */
 static int take_event(struct kineto *k, const json_t *event)
 {
@@ -224,6 +252,8 @@ static int take_event(struct kineto *k, const json_t *event)
 
 	if (take_name(k, event))
 		return 0;
+	if (start_us >= 0 && start_us < TIME_MAX_US)
+		take_window(k, cat, name, ns_of(start_us));
 	if (strcmp(text_of(event, "ph"), "X") != 0 || (!work && !layer)) {
 		k->stats.n_other++;
 		return 0;
@@ -257,7 +287,7 @@ int kineto_parse(struct kineto *k, FILE *file, struct gs_err *err)
 {
 	int c, r = 0;
 
-	if (find_list(file) < 0)
+	if (find_list(k, file) < 0)
 		return gs_err_set(
 			err, -EBADMSG,
 			"it is neither a recording nor a trace: there is no list of events (traceEvents)");

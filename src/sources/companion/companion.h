@@ -124,6 +124,9 @@ bool gs_companion_file_is_crowded(const struct gs_companion_file *file);
 void gs_companion_file_reclaim(struct gs_companion_file *file,
 			       const struct gs_companion_handler *handler);
 
+/* Has the process given it back? */
+bool gs_companion_file_has_left(const struct gs_companion_file *file);
+
 /* The process records nothing more. */
 void gs_companion_file_stop(struct gs_companion_file *file);
 
@@ -167,6 +170,37 @@ int gs_companion_plan_write(const char *folder, uint32_t doors, const bool *want
  * choose functions, 0 for all. A negative errno with err. */
 int gs_companion_plan_write_python(const char *folder, bool events, const struct gs_py_glob *globs,
 				   size_t n_globs, struct gs_err *err);
+
+/* --- a process that runs already --- */
+
+struct gs_companion_late;
+
+/* Make a folder for the file of this process where it reaches it, by its own root: in a file system of memory, to be its user's.
+ * follows: forked children may put files there, too. Owned by files. -EPERM: it runs with rights of another user than the
+ * one who started it, or is of another user's; -EXDEV: its number is not ours; these and others with a text for people, of
+ * the process: "has ...". */
+int gs_companion_late_open(struct gs_companion_files *files, pid_t pid, bool follows,
+			   struct gs_companion_late **ret_late, struct gs_err *err);
+
+/* As the process names it; lent. */
+const char *gs_companion_late_folder(const struct gs_companion_late *late);
+
+/* Put a file there, for its user alone. Before it is given. A negative errno. */
+int gs_companion_late_put(struct gs_companion_late *late, const char *name, const void *data,
+			  size_t bytes);
+
+/* Where it can load this library from, a copy where it cannot have this one. A negative errno, with err as above. */
+int gs_companion_late_put_library(struct gs_companion_late *late, const char *path, char *out,
+				  size_t out_bytes, struct gs_err *err);
+
+/* The plans of the run, and from here on the folder is the user's, and files are looked for in it. A negative errno. */
+int gs_companion_late_give(struct gs_companion_files *files, struct gs_companion_late *late);
+
+/* What the process says in its folder of why it has no file: a line, its control characters replaced. False: nothing. */
+bool gs_companion_late_why(const struct gs_companion_late *late, char *out, size_t bytes);
+
+/* Has the process no file in use any more, as it has left it, ended, or had none? */
+bool gs_companion_files_has_left(const struct gs_companion_files *files, pid_t pid);
 
 /* Its path, for the environment of traced programs; lent. */
 const char *gs_companion_files_folder(const struct gs_companion_files *files);

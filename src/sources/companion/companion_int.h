@@ -3,9 +3,11 @@
 #define GS_SOURCES_COMPANION_COMPANION_INT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+struct gs_companion_files;
 struct gs_companion_handler;
 struct gs_companion_head;
 struct gs_companion_thread;
@@ -55,6 +57,36 @@ void companion_shared_close(struct companion_shared *shared);
 
 /* Find folders that are new, at most once a second. True: it has looked. */
 bool companion_shared_find_folders(struct companion_shared *shared);
+
+/* --- late.c --- */
+
+#define COMPANION_LATE_MAX 64u
+
+struct gs_companion_late {
+	pid_t pid;
+	bool follows;
+	bool is_given;
+	uid_t uid; /* of the process, as the next one */
+	gid_t gid;
+	int root_fd;    /* owned; of the process; as the others -1 none */
+	int parent_fd;  /* owned; where the folder is */
+	int fd;         /* owned; the folder, locked */
+	char name[32];  /* of it there */
+	char path[256]; /* as the process has it */
+	/* The same of the folder with a copy of the library. */
+	int copy_parent_fd, copy_fd;
+	char copy_name[32];
+};
+
+/* Takes it over. -ENOBUFS: there are too many. */
+int companion_files_add_late(struct gs_companion_files *files, struct gs_companion_late *late);
+/* Of the run's folder; lent. */
+int companion_files_folder_fd(const struct gs_companion_files *files);
+
+void companion_late_free(struct gs_companion_late **late);
+
+/* Empties the folder of this descriptor, which is closed. */
+void companion_empty_folder(int fd);
 
 /* Is the process that user's, and did it run already at that (monotonic) time? A number is given away again. */
 bool companion_process_is_of(uint32_t pid, uid_t uid, uint64_t mono_ns);

@@ -407,6 +407,15 @@ void gs_companion_file_reclaim(struct gs_companion_file *f, const struct gs_comp
 	}
 }
 
+bool gs_companion_file_has_left(const struct gs_companion_file *f)
+{
+	uint32_t left = 0;
+
+	return pread(f->fd, &left, sizeof(left), offsetof(struct gs_companion_head, left)) ==
+		       (ssize_t)sizeof(left) &&
+	       left == 1;
+}
+
 void gs_companion_file_stop(struct gs_companion_file *f)
 {
 	const uint32_t one = 1;

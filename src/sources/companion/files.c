@@ -67,9 +67,11 @@ struct gs_companion_files {
 	struct gs_map execs; /* process -> when it began its present program, as far as is known */
 	unsigned n_refused;
 	int reason;
+	struct gs_companion_late *late[COMPANION_LATE_MAX]; /* owned; n_late of them */
+	unsigned n_late;
 };
 
-static void empty_folder(int fd)
+void companion_empty_folder(int fd)
 {
 	DIR *dir = fdopendir(fd);
 	struct dirent *e;
@@ -95,7 +97,7 @@ static void remove_if_stale(int parent_fd, const char *name)
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
 	    time(NULL) - st.st_mtime < STALE_S || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return;
-	empty_folder(gs_take_fd(&fd));
+	companion_empty_folder(gs_take_fd(&fd));
 	unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
@@ -186,7 +188,7 @@ static void close_entry(struct entry *e)
 static void remove_folder(struct gs_companion_files *f)
 {
 	if (f->folder_fd >= 0)
-		empty_folder(gs_take_fd(&f->folder_fd));
+		companion_empty_folder(gs_take_fd(&f->folder_fd));
 	if (f->folder[0])
 		rmdir(f->folder);
 }
@@ -200,6 +202,8 @@ void gs_companion_files_free(struct gs_companion_files **ref)
 	for (uint32_t i = 0; i < f->n; i++)
 		close_entry(&f->entries[i]);
 	free(f->entries);
+	for (unsigned i = 0; i < f->n_late; i++)
+		companion_late_free(&f->late[i]);
 	companion_shared_close(&f->shared);
 	gs_map_fini(&f->held);
 	gs_map_fini(&f->refused);
@@ -439,30 +443,48 @@ static void find_shared(struct gs_companion_files *f)
 		find_in_folder(f, &f->shared.folder[i], looked);
 }
 
-static void find_files(struct gs_companion_files *f)
+static bool has_ended(const struct entry *e)
 {
-	int again = f->takes ? -1 : openat(f->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct pollfd fd = {.fd = e->pid_fd, .events = POLLIN};
+
+	return e->pid_fd < 0 || poll(&fd, 1, 0) > 0;
+}
+
+/* Of a folder that is its user's, who may put anything there: only of the process that was asked, and of its children. */
+static bool may_be_of(const struct gs_companion_late *late, uint32_t pid)
+{
+	uint64_t now_ns = gs_clock_mono_ns();
+
+	/* Of one that has ended already, no more can be asked. */
+	return !late || pid == (uint32_t)late->pid ||
+	       (late->follows && (companion_process_is_gone(pid) ||
+				  companion_process_is_of(pid, late->uid, now_ns)));
+}
+
+/* late: NULL, it is the run's. */
+static void find_in_own(struct gs_companion_files *f, int folder_fd,
+			const struct gs_companion_late *late)
+{
+	int again = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = again >= 0 ? fdopendir(again) : NULL;
 	struct dirent *e;
+	unsigned n = 0;
 	uint64_t one;
 	uint32_t pid;
 
-	if (f->takes) {
-		find_shared(f);
-		return;
-	}
-	while (dir && !gs_guard_stopped() && (e = readdir(dir)) != NULL) {
+	while (dir && (!late || n++ < SHARED_NAMES_MAX) && !gs_guard_stopped() &&
+	       (e = readdir(dir)) != NULL) {
 		uint64_t key = gs_hash_bytes(e->d_name, strlen(e->d_name));
 		int r;
 
 		if (!parse_name(e->d_name, &pid) || gs_map_get(&f->refused, key, &one))
 			continue;
-		r = add_file(f, f->folder_fd, e->d_name, pid);
+		r = may_be_of(late, pid) ? add_file(f, folder_fd, e->d_name, pid) : -EPERM;
 		if (r < 0 && gs_map_put(&f->refused, key, 1) == 0 && !f->n_refused++)
 			f->reason = r;
 		/* It is held: a name is not needed any more, and not left behind when we are killed. */
 		if (r == 0)
-			unlinkat(f->folder_fd, e->d_name, 0);
+			unlinkat(folder_fd, e->d_name, 0);
 	}
 	if (dir)
 		closedir(dir);
@@ -470,11 +492,38 @@ static void find_files(struct gs_companion_files *f)
 		gs_close_p(&again);
 }
 
-static bool has_ended(const struct entry *e)
+static void find_files(struct gs_companion_files *f)
 {
-	struct pollfd fd = {.fd = e->pid_fd, .events = POLLIN};
+	if (f->takes) {
+		find_shared(f);
+		return;
+	}
+	find_in_own(f, f->folder_fd, NULL);
+	for (unsigned i = 0; i < f->n_late; i++)
+		if (f->late[i]->is_given)
+			find_in_own(f, f->late[i]->fd, f->late[i]);
+}
 
-	return e->pid_fd < 0 || poll(&fd, 1, 0) > 0;
+int companion_files_add_late(struct gs_companion_files *f, struct gs_companion_late *late)
+{
+	if (f->n_late == COMPANION_LATE_MAX)
+		return -ENOBUFS;
+	f->late[f->n_late++] = late;
+	return 0;
+}
+
+int companion_files_folder_fd(const struct gs_companion_files *f)
+{
+	return f->folder_fd;
+}
+
+bool gs_companion_files_has_left(const struct gs_companion_files *f, pid_t pid)
+{
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->entries[i].pid == (uint32_t)pid && !has_ended(&f->entries[i]) &&
+		    !gs_companion_file_has_left(f->entries[i].file))
+			return false;
+	return true;
 }
 
 void gs_companion_files_scan(struct gs_companion_files *f)

@@ -143,17 +143,16 @@ static void all_that_a_program_does(void **state)
 {
 	static struct seen s;
 
-	run_app(&s, "driver kernels 30000 others", "GPUSCOPE_COMPANION_GPU=60000/120000");
+	run_app(&s, "driver kernels 30000 others", "GPUSCOPE_COMPANION_GPU=60000/120000,calls");
 	expect_all(&s, 30000);
 	assert_int_equal(s.n_launched, 30000);
 	assert_int_equal(s.n_other[GS_WORK_COPY], 1);
 	assert_int_equal(s.n_other[GS_WORK_FILL], 1);
-	assert_int_equal(s.n_other[GS_WORK_GRAPH], 1);
-	assert_int_equal(s.n_other[GS_WORK_SYNC], 1);
+	assert_int_equal(s.n_other[GS_WORK_GRAPH], 0); /* its kernels, one by one */
+	assert_int_equal(s.n_other[GS_WORK_SYNC], 0);  /* costs the most, and calls have it */
 	assert_int_equal(s.copy.bytes, 4096);
 	assert_int_equal(s.copy.detail, GS_WORK_HOST_TO_DEVICE);
 	assert_int_equal(s.copy.end_ns - s.copy.start_ns, 500);
-	assert_int_equal(s.graph.graph, 3);
 	assert_int_equal(s.version, 130001);
 	assert_int_equal(s.n_states[GS_COMPANION_GPU_OPENED], 1);
 	assert_int_equal(s.n_states[GS_COMPANION_GPU_CLOSED], 1);
@@ -169,13 +168,26 @@ static void each_version(void **state)
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		char settings[128];
 
-		snprintf(settings, sizeof(settings), "FAKE_CUPTI_VERSION=%s", versions[i]);
+		snprintf(settings, sizeof(settings),
+			 "GPUSCOPE_COMPANION_GPU=calls FAKE_CUPTI_VERSION=%s", versions[i]);
 		run_app(&s, "driver kernels 500 others", settings);
 		expect_all(&s, 500);
 		/* Single calls can be chosen from 12.5 on. */
 		assert_int_equal(s.n_launched, atoi(versions[i]) >= 23 ? 500 : 0);
-		assert_int_equal(s.graph.graph, atoi(versions[i]) >= 17 ? 3 : 0); /* of 11.6 on */
 	}
+}
+
+/* Never closed, graphs are recorded as a whole. */
+static void always_open(void **state)
+{
+	static struct seen s;
+
+	run_app(&s, "driver kernels 500 others",
+		"GPUSCOPE_COMPANION_GPU=0/0,calls FAKE_CUPTI_VERSION=130401");
+	expect_all(&s, 500);
+	assert_int_equal(s.n_launched, 500);
+	assert_int_equal(s.n_other[GS_WORK_GRAPH], 1);
+	assert_int_equal(s.graph.graph, 3);
 }
 
 static void expect_refusal(const char *settings, const char *words)
@@ -211,6 +223,28 @@ static void windows(void **state)
 	assert_int_equal(s.window[0], 100);
 	assert_true(s.n_kernels <= 110);
 	assert_int_equal(s.n_states[GS_COMPANION_GPU_OPENED], s.n_states[GS_COMPANION_GPU_CLOSED]);
+}
+
+/* Not asked for, calls are not recorded: they cost the program more than work does. */
+static void calls_are_for_who_asks(void **state)
+{
+	static struct seen s;
+
+	run_app(&s, "driver kernels 500 others", "GPUSCOPE_COMPANION_GPU=60000/120000");
+	expect_all(&s, 500);
+	assert_int_equal(s.n_launched, 0);
+}
+
+/* What can break programs with real versions is not done between windows. */
+static void windows_do_no_harm(void **state)
+{
+	static struct seen s;
+
+	run_app(&s, "driver kernels 100 others wait 500 kernels 10 wait 600 kernels 40 wait 500",
+		"GPUSCOPE_COMPANION_GPU=300/900 FAKE_CUPTI_UNHURT=1");
+	assert_int_equal(s.window[0], 100);
+	assert_int_equal(s.n_kernels, 140);
+	assert_int_equal(s.n_other[GS_WORK_GRAPH], 0);
 }
 
 /* Its trace is complete; ours goes on some seconds later. */
@@ -263,8 +297,11 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_that_a_program_does),
 		cmocka_unit_test(each_version),
+		cmocka_unit_test(always_open),
 		cmocka_unit_test(what_cannot_be_is_said),
 		cmocka_unit_test(windows),
+		cmocka_unit_test(calls_are_for_who_asks),
+		cmocka_unit_test(windows_do_no_harm),
 		cmocka_unit_test(the_programs_own_profiler),
 		cmocka_unit_test(ends),
 		cmocka_unit_test(nobody_asks),
