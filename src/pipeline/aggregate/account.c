@@ -17,7 +17,6 @@
 #define INACTIVE_PCT 20 /* of its time a thread does something that watches others */
 #define SHARED_PCT   20 /* of one thread's time, by all threads of a process together */
 #define MIN_LAUNCHES 10 /* fewer say nothing of a pace */
-#define FIRST_SHARE  4  /* part of the launches of the thread with the most: a quarter */
 
 static uint64_t account_key(const struct gs_rec_account *r)
 {
@@ -73,15 +72,6 @@ int gs_aggregate_take_account(struct gs_aggregate *v, const struct gs_rec_accoun
 
 /* --- the summary --- */
 
-static uint64_t active_ns(const struct gs_account_thread *t)
-{
-	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(t->time_ns, part_ns);
-
-	/* Waiting for no known reason is no activity, either. */
-	return wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP] -
-	       part_ns[GS_PART_OTHER];
-}
-
 static bool is_parked(const struct gs_account_thread *t)
 {
 	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(t->time_ns, part_ns);
@@ -92,7 +82,7 @@ static bool is_parked(const struct gs_account_thread *t)
 /* It waits and sleeps, as a process that only watches its children does. */
 static bool is_inactive(const struct gs_account_thread *t)
 {
-	return active_ns(t) < t->wall_ns / 100 * INACTIVE_PCT;
+	return gs_summary_active_ns(t) < t->wall_ns / 100 * INACTIVE_PCT;
 }
 
 /* What the thread launched, by the functions that were counted for it. */
@@ -121,7 +111,7 @@ static void take_calls(const struct gs_summary *s, struct gs_account_thread *t)
 static int compare_threads(const void *a, const void *b)
 {
 	const struct gs_account_thread *x = a, *y = b;
-	uint64_t x_ns = active_ns(x), y_ns = active_ns(y);
+	uint64_t x_ns = gs_summary_active_ns(x), y_ns = gs_summary_active_ns(y);
 
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
@@ -163,21 +153,6 @@ static struct gs_account_thread *first_thread(struct gs_account_summary *a, uint
 	return NULL;
 }
 
-/* PyTorch's backward pass launches more than the forward pass, in a thread of its own, which the first
- * thread waits for: that one sets the pace, as it waits for the GPU and for data, too. */
-static struct gs_account_thread *who_waits_for(struct gs_account_summary *a,
-					       struct gs_account_thread *launches)
-{
-	struct gs_account_thread *first = first_thread(a, launches->pid);
-
-	if (first &&
-	    first->launches + first->collectives >=
-		    (launches->launches + launches->collectives) / FIRST_SHARE &&
-	    active_ns(first) >= active_ns(launches))
-		return first;
-	return launches;
-}
-
 /* Of the processes whose parent is not traced, or (parent) of the children of that one, that whose
  * first thread was the most active. */
 static struct gs_account_thread *process_below(struct gs_account_summary *a, uint32_t parent)
@@ -192,19 +167,20 @@ static struct gs_account_thread *process_below(struct gs_account_summary *a, uin
 		if (parent ? t->parent_pid != parent || t->pid == parent
 			   : first_thread(a, t->parent_pid) != NULL)
 			continue;
-		if (!best || active_ns(t) > active_ns(best))
+		if (!best || gs_summary_active_ns(t) > gs_summary_active_ns(best))
 			best = t;
 	}
 	return best;
 }
 
+/* pid 0: of all processes. */
 static struct gs_account_thread *busiest_thread(struct gs_account_summary *a, uint32_t pid)
 {
 	struct gs_account_thread *best = NULL;
 
 	for (size_t i = 0; i < a->n_threads; i++)
-		if (a->threads[i].pid == pid &&
-		    (!best || active_ns(&a->threads[i]) > active_ns(best)))
+		if ((!pid || a->threads[i].pid == pid) &&
+		    (!best || gs_summary_active_ns(&a->threads[i]) > gs_summary_active_ns(best)))
 			best = &a->threads[i];
 	return best;
 }
@@ -215,7 +191,7 @@ static uint64_t process_active_ns(const struct gs_account_summary *a, uint32_t p
 	uint64_t sum_ns = 0;
 
 	for (size_t i = 0; i < a->n_threads; i++)
-		sum_ns += a->threads[i].pid == pid ? active_ns(&a->threads[i]) : 0;
+		sum_ns += a->threads[i].pid == pid ? gs_summary_active_ns(&a->threads[i]) : 0;
 	return sum_ns;
 }
 
@@ -234,11 +210,18 @@ static struct gs_account_thread *pace_without_launches(struct gs_account_summary
 		/* One that sleeps on purpose waits for nothing: only for more does it give way.
 		 * One of many short children, one after the other, sets no pace. */
 		if (!child || child->wall_ns < t->wall_ns / 2 ||
-		    (!t->idle && active_ns(child) <= 2 * active_ns(t)))
+		    (!t->idle && gs_summary_active_ns(child) <= 2 * gs_summary_active_ns(t)))
 			break;
 		t = child;
 	}
 	return t;
+}
+
+/* Of processes that have nothing to do with each other none waits for another one's pace. */
+static bool is_of_machine(const struct gs_aggregate *v, const struct gs_rec_session *session)
+{
+	return session &&
+	       strcmp(gs_dict_string(v->dict, session->command_str), GS_SESSION_OF_MACHINE) == 0;
 }
 
 int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *s)
@@ -277,7 +260,10 @@ int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *s)
 	}
 	qsort(a->threads, a->n_threads, sizeof(*a->threads), compare_threads);
 	pace = most_launches(a);
-	pace = pace ? who_waits_for(a, pace) : pace_without_launches(a);
+	if (pace && gs_summary_pace_thread(first_thread(a, pace->pid), pace) != pace)
+		pace = first_thread(a, pace->pid);
+	else if (!pace)
+		pace = is_of_machine(v, session) ? busiest_thread(a, 0) : pace_without_launches(a);
 	if (pace)
 		pace->critical = true;
 	return 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pipeline/collectives/collectives.h"
+#include "pipeline/collectives/stays.h"
 #include "core/base/mem.h"
 #include "core/base/vec.h"
 #include "model/trace/record_stack.h"
@@ -59,6 +60,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	free(v->lost.items);
 	free(v->attached.items);
 	free(v->open.items);
+	gs_collectives_stays_free(&v->stays);
 	gs_aggregate_probed_fini(v);
 	gs_aggregate_mpi_fini(v);
 	gs_aggregate_steps_fini(v);
@@ -296,6 +298,8 @@ static enum func_kind func_kind(const struct gs_aggregate *v, uint32_t function)
 		return FUNC_COLLECTIVE;
 	if (f->func_class == GS_CLASS_P2P)
 		return FUNC_COMM_USE;
+	if (f->func_class == GS_CLASS_GROUP || f->func_class == GS_CLASS_SYNC)
+		return FUNC_STAY;
 	if (strcmp(name, "ncclCommDestroy") == 0 || strcmp(name, "ncclCommAbort") == 0)
 		return FUNC_COMM_END;
 	return FUNC_PLAIN;
@@ -460,6 +464,8 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 	if (call->scope)
 		take_scope(v, call);
 	gs_activity_follow(v->activity, v->dict, &call->head);
+	if (f->kind == FUNC_COLLECTIVE || f->kind == FUNC_STAY)
+		gs_aggregate_take_stay(v, call);
 	gs_aggregate_take_launch(v, call);
 	gs_aggregate_take_step(v, call);
 	return call->py_stack ? gs_aggregate_line_call(v, call) : 0;
@@ -598,8 +604,10 @@ static void take_cost(struct gs_aggregate *v, const struct gs_rec_counter *c)
 		v->call_cost_ns = (uint64_t)c->value;
 	if (strcmp(name, GS_COUNTER_STEP) == 0)
 		v->step_ns = (uint64_t)c->value;
-	if (strcmp(name, GS_COUNTER_MEAN) == 0)
+	if (strcmp(name, GS_COUNTER_MEAN) == 0) {
+		v->has_cost = true;
 		v->cost_ppm = (uint64_t)c->value;
+	}
 	if (strcmp(name, GS_COUNTER_COST) != 0)
 		return;
 	/* A moment at the end says nothing of the program. */

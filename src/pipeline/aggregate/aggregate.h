@@ -56,18 +56,36 @@ struct gs_aggregate_step {
 	unsigned slot;         /* below GS_AGGREGATE_STEP_SLOTS */
 	uint32_t run;          /* from 1 */
 	uint32_t process, tid; /* id of the thread's process; 0: not known */
+	uint32_t pid;          /* of that process; 0: not known */
 	uint64_t start_ns, dur_ns;
 	bool regular; /* it has about as many calls as most; others are left out of the summary */
 };
 
 typedef void (*gs_aggregate_step_fn)(void *ctx, const struct gs_aggregate_step *step);
 
-#define GS_AGGREGATE_STEP_RECEIVERS 4
+#define GS_AGGREGATE_STEP_RECEIVERS 6 /* four files of a trace, its findings, and its head */
 
 /* Before the first record; one for each ctx. Some steps of a short run come when the summary is made.
  * take NULL: ctx receives none any more. */
 void gs_aggregate_set_step_receiver(struct gs_aggregate *view, gs_aggregate_step_fn take,
 				    void *ctx);
+
+/* The steps of a process as far as they are known: of its thread that has spent most time in steps, the run that goes on, or
+ * the longest one that ended. Found and added up as those of the summary are. */
+struct gs_aggregate_process_steps {
+	uint32_t pid, tid;
+	unsigned
+		slot; /* and run: which of those that receivers get, as in struct gs_aggregate_step */
+	uint32_t run;
+	uint64_t n_steps, n_odd;            /* as in struct gs_step_summary */
+	uint64_t median_ns, p95_ns, max_ns; /* likewise */
+};
+
+/* Of each process that has steps; lent for the call. */
+void gs_aggregate_each_process_steps(const struct gs_aggregate *view,
+				     void (*fn)(void *ctx,
+						const struct gs_aggregate_process_steps *steps),
+				     void *ctx);
 
 /* Collectives as they come, for who looks for ranks that wait for others. member: a rank's communicator, from
  * 1 on, as pipeline/collectives numbers them. Any may be NULL. */
@@ -77,6 +95,9 @@ struct gs_aggregate_collectives {
 		       int32_t n_ranks);
 	/* A call of it that did not fail, lent; also one that has not returned at the end. */
 	void (*call)(void *ctx, uint32_t member, uint32_t tid, const struct gs_rec_call *call);
+	/* Its newest call, made at entered_ns, was over at left_ns at the latest, as the host learned; only of those that no
+	 * rank can leave before the last has entered. Where calls come one by one. */
+	void (*stay)(void *ctx, uint32_t member, uint64_t entered_ns, uint64_t left_ns);
 	void (*end)(void *ctx,
 		    uint32_t member); /* it was destroyed, as far as such calls come one by one */
 	void (*lose)(void *ctx, uint32_t pid); /* calls of a process (0: of any) are missing */

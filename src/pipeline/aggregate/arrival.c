@@ -3,6 +3,7 @@
  * communicator it is of, and after which losses the calls of a rank have no number.
  */
 #include "pipeline/collectives/collectives.h"
+#include "pipeline/collectives/stays.h"
 #include "pipeline/aggregate/tally.h"
 
 #include <errno.h>
@@ -105,8 +106,32 @@ void gs_aggregate_take_arrival(struct gs_aggregate *v, const struct view_comm *c
 		gs_collectives_leave_out(c, GS_COLLECTIVES_NO_ROOM, 1);
 	else
 		gs_collectives_add_call(c, comm->member, &made);
-	if (!call->failed && comm && comm->announced && comm->member)
+	if (!call->failed && comm && comm->announced && comm->member) {
 		pass_call(v, comm, call);
+		v->arrived = call->call_flags & GS_CALL_UNFINISHED ? 0 : comm->member;
+	}
+}
+
+void gs_aggregate_take_stay(struct gs_aggregate *v, const struct gs_rec_call *call)
+{
+	const struct gs_rec_function *f = gs_dict_function(v->dict, call->function);
+	const struct gs_rec_thread *t = gs_dict_thread(v->dict, call->thread);
+	struct gs_collectives_stays_call c = {
+		.activity = v->activity, .call = call, .member = v->arrived};
+
+	v->arrived = 0;
+	if (!v->receiver.stay || !f || !t)
+		return;
+	if (!v->stays)
+		v->stays = gs_collectives_stays_new();
+	if (!v->stays) {
+		v->n_left_out++;
+		return;
+	}
+	c.name = gs_dict_string(v->dict, f->name_str);
+	c.func_class = f->func_class;
+	c.process = t->process;
+	gs_collectives_stays_take(v->stays, &c, v->receiver.stay, v->receiver.ctx);
 }
 
 void gs_aggregate_take_added_up(struct gs_aggregate *v, const struct gs_rec_stats *s)

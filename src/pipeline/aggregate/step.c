@@ -146,9 +146,15 @@ static void report_step(const struct gs_aggregate *v, const struct step_run *r, 
 {
 	const struct gs_rec_thread *t =
 		gs_dict_thread(v->dict, v->steps->threads[r->slot / 2].thread);
-	const struct gs_aggregate_step step = {r->slot,        r->number,   t ? t->process : 0,
-					       t ? t->tid : 0, r->begin_ns, dur_ns,
-					       regular};
+	const struct gs_rec_process *p = t ? gs_dict_process(v->dict, t->process) : NULL;
+	const struct gs_aggregate_step step = {.slot = r->slot,
+					       .run = r->number,
+					       .process = t ? t->process : 0,
+					       .tid = t ? t->tid : 0,
+					       .pid = p ? p->pid : 0,
+					       .start_ns = r->begin_ns,
+					       .dur_ns = dur_ns,
+					       .regular = regular};
 
 	for (size_t i = 0; i < GS_AGGREGATE_STEP_RECEIVERS; i++)
 		if (v->step_receivers[i].take)

@@ -86,26 +86,47 @@ static void find_longer(const struct gs_aggregate *v, struct gs_summary *s,
 	out->longer_mean_ns = best->sum_ns / n;
 }
 
+/* The same for all who show them. */
+static void fill_figures(const struct gs_aggregate *v, const struct step_thread *t,
+			 const struct step_run *r, struct gs_aggregate_process_steps *out)
+{
+	const struct gs_rec_thread *thread = gs_dict_thread(v->dict, t->thread);
+	const struct gs_rec_process *p = thread ? gs_dict_process(v->dict, thread->process) : NULL;
+
+	*out = (struct gs_aggregate_process_steps){
+		.pid = p ? p->pid : 0,
+		.tid = thread ? thread->tid : 0,
+		.slot = r->slot,
+		.run = r->number,
+		.n_steps = r->n_anchors,
+		.n_odd = r->n_odd,
+		.median_ns = gs_hist_quantile_ns(r->hist, 0.5, r->max_ns),
+		.p95_ns = gs_hist_quantile_ns(r->hist, 0.95, r->max_ns),
+		.max_ns = r->max_ns,
+	};
+}
+
 static void fill_steps(const struct gs_aggregate *v, struct gs_summary *s,
 		       const struct step_thread *t, const struct step_run *r)
 {
 	const struct gs_rec_thread *thread = gs_dict_thread(v->dict, t->thread);
-	const struct gs_rec_process *p = thread ? gs_dict_process(v->dict, thread->process) : NULL;
 	const struct gs_rec_session *session = gs_dict_session(v->dict);
 	const struct gs_rec_function *f = gs_dict_function(v->dict, r->anchor_function);
+	struct gs_aggregate_process_steps figures;
 	struct gs_step_summary *out = &s->steps;
 
-	out->pid = p ? p->pid : 0;
-	out->tid = thread ? thread->tid : 0;
+	fill_figures(v, t, r, &figures);
+	out->pid = figures.pid;
+	out->tid = figures.tid;
 	out->comm = gs_summary_text(s, thread ? gs_dict_string(v->dict, thread->comm_str) : "");
 	out->anchor = gs_summary_text(s, f ? gs_dict_string(v->dict, f->name_str) : "");
-	out->slot = r->slot;
-	out->run = r->number;
-	out->n_steps = r->n_anchors;
-	out->n_odd = r->n_odd;
-	out->median_ns = gs_hist_quantile_ns(r->hist, 0.5, r->max_ns);
-	out->p95_ns = gs_hist_quantile_ns(r->hist, 0.95, r->max_ns);
-	out->max_ns = r->max_ns;
+	out->slot = figures.slot;
+	out->run = figures.run;
+	out->n_steps = figures.n_steps;
+	out->n_odd = figures.n_odd;
+	out->median_ns = figures.median_ns;
+	out->p95_ns = figures.p95_ns;
+	out->max_ns = figures.max_ns;
 	if (session && r->max_start_ns > session->start_ns)
 		out->max_start_ns = r->max_start_ns - session->start_ns;
 	out->by_marks = r->by_marks;
@@ -114,6 +135,48 @@ static void fill_steps(const struct gs_aggregate *v, struct gs_summary *s,
 		out->off_mean_ns = r->off_sum_ns / r->n_regular;
 	}
 	find_longer(v, s, r, out);
+}
+
+/* The run that goes on, else the longest one that ended; NULL: none is sound. */
+static const struct step_run *run_now(const struct step_thread *t)
+{
+	if (is_sound(t, t->run))
+		return t->run;
+	return is_sound(t, t->best) ? t->best : NULL;
+}
+
+/* Has another thread of the process more time in its steps? */
+static bool is_second(const struct gs_aggregate *v, const struct step_thread *t,
+		      const struct step_run *r, uint32_t process)
+{
+	for (unsigned i = 0; i < v->steps->n; i++) {
+		const struct step_thread *other = &v->steps->threads[i];
+		const struct gs_rec_thread *thread = gs_dict_thread(v->dict, other->thread);
+		const struct step_run *run = other != t ? run_now(other) : NULL;
+
+		if (run && thread && thread->process == process &&
+		    (run->sum_ns > r->sum_ns || (run->sum_ns == r->sum_ns && other < t)))
+			return true;
+	}
+	return false;
+}
+
+void gs_aggregate_each_process_steps(const struct gs_aggregate *v,
+				     void (*fn)(void *ctx,
+						const struct gs_aggregate_process_steps *steps),
+				     void *ctx)
+{
+	for (unsigned i = 0; v->steps && i < v->steps->n; i++) {
+		const struct step_thread *t = &v->steps->threads[i];
+		const struct gs_rec_thread *thread = gs_dict_thread(v->dict, t->thread);
+		const struct step_run *r = run_now(t);
+		struct gs_aggregate_process_steps steps;
+
+		if (!r || !thread || is_second(v, t, r, thread->process))
+			continue;
+		fill_figures(v, t, r, &steps);
+		fn(ctx, &steps);
+	}
 }
 
 void gs_aggregate_add_steps(struct gs_aggregate *v, struct gs_summary *s)

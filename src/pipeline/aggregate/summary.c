@@ -660,6 +660,7 @@ static void add_session(struct build *b)
 	s->complete = b->v->ended;
 	s->call_cost_ns = b->v->call_cost_ns;
 	s->step_ns = b->v->step_ns;
+	s->cost_known = b->v->has_cost;
 	s->cost_ppm = b->v->cost_ppm;
 	/* Intervals too short to say something are in the mean alone. */
 	s->cost_worst_ppm = b->v->cost_worst_ppm > s->cost_ppm ? b->v->cost_worst_ppm : s->cost_ppm;
@@ -667,6 +668,7 @@ static void add_session(struct build *b)
 		return;
 	s->mode = rec->mode;
 	s->start_wall_ns = (int64_t)(rec->start_ns + (uint64_t)rec->wall_minus_boot_ns);
+	s->start_boot_ns = rec->start_ns;
 	s->duration_ns = end_ns > rec->start_ns ? end_ns - rec->start_ns : 0;
 }
 

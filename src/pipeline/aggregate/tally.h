@@ -58,6 +58,7 @@ enum func_kind {
 	FUNC_COMM_USE,   /* arg[1] is a communicator, */
 	FUNC_COLLECTIVE, /* whose ranks all make this call */
 	FUNC_COMM_END,   /* arg[0] is one that ceases to be */
+	FUNC_STAY,       /* a group of NCCL's, or a wait for work of a GPU */
 	FUNC_PYTHON,     /* arg[0] is the time in itself, arg[1] launches */
 };
 
@@ -182,11 +183,12 @@ struct gs_aggregate {
 	uint64_t n_lost_calls;
 	struct gs_native_count native; /* native stacks, and what they lack */
 	/* What tracing cost: by the counters of that. */
-	uint64_t cost_last_ns, cost_worst_ppm, cost_ppm, call_cost_ns, step_ns;
+	uint64_t cost_last_ns, cost_worst_ppm, cost_ppm,
+		/* GS_COUNT_UNKNOWN: not known */ call_cost_ns, step_ns;
 	uint64_t last_ns;
-	uint32_t n_funcs;      /* one more than the largest id that calls, errors or uses had */
-	struct gs_rec_end end; /* valid when ended */
-	bool ended;
+	uint32_t n_funcs;         /* one more than the largest id that calls, errors or uses had */
+	struct gs_rec_end end;    /* valid when ended */
+	bool ended, has_cost;     /* cost_ppm is known */
 	struct view_lines *lines; /* owned; of line.c, NULL until needed */
 	struct view_steps *steps; /* owned; of step.c, likewise */
 	struct {
@@ -195,6 +197,8 @@ struct gs_aggregate {
 	} step_receivers[GS_AGGREGATE_STEP_RECEIVERS];
 	struct gs_aggregate_collectives receiver; /* of collectives; all NULL: none */
 	struct gs_collectives *collectives;       /* owned; NULL until there is a communicator */
+	uint32_t arrived;                   /* member whose collective is being taken; 0 none */
+	struct gs_collectives_stays *stays; /* owned; NULL until one is asked for */
 	struct view_func funcs[GS_AGGREGATE_MAX_FUNCTIONS]; /* by id */
 };
 
@@ -257,6 +261,9 @@ void gs_aggregate_take_member_end(struct gs_aggregate *v, struct view_comm *comm
 /* A collective on it, finished or not. */
 void gs_aggregate_take_arrival(struct gs_aggregate *v, const struct view_comm *comm,
 			       const struct gs_rec_call *call);
+
+/* By when ranks had left collectives: any call, after pipeline/gpu_activity took it. */
+void gs_aggregate_take_stay(struct gs_aggregate *v, const struct gs_rec_call *call);
 
 /* Collectives among the calls of STATS, and what LOSS says of others. */
 void gs_aggregate_take_added_up(struct gs_aggregate *v, const struct gs_rec_stats *stats);

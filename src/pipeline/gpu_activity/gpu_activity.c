@@ -186,8 +186,25 @@ static void take_work(struct gs_activity *a, struct activity_thread *t,
 		sums->first_ns = call->start_ns;
 	if (call->end_ns > sums->last_ns)
 		sums->last_ns = call->end_ns;
-	if (stream)
-		activity_work_add(a, stream, call, queued_ns);
+	if (!stream)
+		return;
+	activity_work_add(a, stream, call, queued_ns);
+	if (s->tail)
+		a->last = (struct gs_activity_place){stream, s->generation,
+						     a->segments[s->tail].number};
+}
+
+struct gs_activity_place gs_activity_last_place(const struct gs_activity *a)
+{
+	return a->last;
+}
+
+bool gs_activity_is_done(const struct gs_activity *a, const struct gs_activity_place *place)
+{
+	const struct activity_stream *s = &a->streams[place->stream];
+
+	return place->stream && s->generation == place->generation &&
+	       s->done_number >= place->segment;
 }
 
 /* --- waits --- */
@@ -598,6 +615,7 @@ void gs_activity_take(struct gs_activity *a, const struct gs_activity_call *call
 		.start_ns = call->start_ns, .end_ns = call->end_ns, .limit_ns = call->start_ns};
 	struct activity_thread *t;
 
+	a->last.stream = 0;
 	if (call->function.kind == GS_ACTIVITY_NOTHING)
 		return;
 	if (call->function.kind >= GS_ACTIVITY_SET_DEVICE) {

@@ -176,6 +176,19 @@ void gs_activity_report_busy(const struct gs_activity *activity);
 /* In the order in which calls returned. What has no place is counted: gs_activity_limit_hits(). */
 void gs_activity_take(struct gs_activity *activity, const struct gs_activity_call *call);
 
+/* Where work is that was queued. */
+struct gs_activity_place {
+	uint32_t stream, generation; /* stream 0: none was */
+	uint64_t segment;
+};
+
+/* Of the call that was taken last. */
+struct gs_activity_place gs_activity_last_place(const struct gs_activity *activity);
+
+/* Is it known to be done? Work that was queued right after it may have to be done as well. False: also when its stream has
+ * been forgotten since. */
+bool gs_activity_is_done(const struct gs_activity *activity, const struct gs_activity_place *place);
+
 /* The same of a record. function: of the function that it names. */
 void gs_activity_take_record(struct gs_activity *activity, uint32_t process,
 			     const struct gs_rec_call *record,

@@ -211,6 +211,7 @@ struct gs_activity {
 	uint32_t n_functions;
 	struct activity_origin *origins; /* by the caller's number */
 	uint32_t n_origins;
+	struct gs_activity_place last; /* of the call that was taken last */
 	uint64_t n_limit[GS_ACTIVITY_LIMITS];
 	uint64_t n_unread;
 };

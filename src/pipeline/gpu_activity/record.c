@@ -249,6 +249,7 @@ static void follow_process(struct gs_activity *a, const struct gs_dict *dict,
 void gs_activity_follow(struct gs_activity *a, const struct gs_dict *dict,
 			const struct gs_record *r)
 {
+	a->last.stream = 0;
 	if (r->kind == GS_REC_CALL) {
 		follow_call(a, dict, (const void *)r);
 	} else if (r->kind == GS_REC_FUNCTION) {

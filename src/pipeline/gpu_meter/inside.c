@@ -74,7 +74,7 @@ bool meter_inside_take(struct gs_gpu_meter *m, const struct gs_event *event)
 		return false;
 	if (event->kind == GS_EV_CALL && event->bytes == sizeof(*call))
 		return gs_inside_covers(m->inside, call->pid, call->func);
-	if (event->kind != GS_EV_TASK || event->bytes != sizeof(*task))
+	if (event->kind != GS_EV_TASK || event->bytes < sizeof(*task))
 		return false;
 	/* Known at once: its file is looked for before its libraries get probes. */
 	if (task->change == GS_TASK_FORK)

@@ -183,7 +183,7 @@ void meter_take_event(void *ctx, const struct gs_event *event)
 
 	if (event->kind == GS_EV_CALL && event->bytes == sizeof(struct gs_event_call))
 		take_call(m, (const void *)event);
-	else if (event->kind == GS_EV_TASK && event->bytes == sizeof(struct gs_event_task))
+	else if (event->kind == GS_EV_TASK && event->bytes >= sizeof(struct gs_event_task))
 		take_task(m, (const void *)event);
 	gs_ingest_event(m->feed, event);
 }

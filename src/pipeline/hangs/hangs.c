@@ -77,6 +77,7 @@ static int fill_hang(const struct gs_dict *dict, struct gs_summary *s, const str
 		.id = r->id_hash,
 		.n_ranks = r->n_ranks,
 		.call = r->call,
+		.number = r->number,
 		.since_ns = time_since(start_ns, r->since_ns),
 		.found_ns = time_since(start_ns, r->found_ns),
 		.ended_ns = r->ended_ns ? time_since(start_ns, r->ended_ns) : 0,

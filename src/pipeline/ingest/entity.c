@@ -21,6 +21,7 @@
 
 #include "core/base/clock.h"
 #include "model/trace/dict.h"
+#include "model/trace/exec.h"
 
 #define STRING_MAX       (1u << 17)
 #define STRING_MAX_BYTES 4096
@@ -361,6 +362,7 @@ process_make(struct gs_ingest *f, const struct gs_identity_process *known, const
 		.pid = known->pid,
 		.id = ++f->last_process_id,
 		.start_ns = known->start_ns,
+		.made_ns = gs_clock_boot_ns(),
 		.uid = known->gone ? UINT32_MAX : known->uid,
 	};
 	put_process(f, p, known, comm_hint);
@@ -428,7 +430,10 @@ static void task_fork(struct gs_ingest *f, const struct gs_event_task *ev)
 	/* The fork may be reported after the first call of the process that it made. */
 	if (p && p->start_ns + START_SLACK_NS >= fork_ns)
 		return;
-	if (p)
+	/* So it may of one that was gone by then, whose start is not known; what it was, it now is. */
+	if (p && !p->start_ns && !p->exited && p->made_ns >= fork_ns)
+		p->nameless = true;
+	else if (p)
 		process_forget(f, p);
 	/* The child may be gone when it is looked at: then it was as its parent is. */
 	gs_identity_process(f->place, ev->parent_pid);
@@ -436,14 +441,14 @@ static void task_fork(struct gs_ingest *f, const struct gs_event_task *ev)
 }
 
 /* The program is another one, the process is not; of its threads only the first lives on. */
-static void task_exec(struct gs_ingest *f, const struct gs_event_task *ev)
+static void task_exec(struct gs_ingest *f, const struct gs_event_task *ev, const char *file)
 {
 	struct gs_ingest_process *p = process_get(f, ev->pid);
 	const struct gs_identity_process *known;
 	struct gs_ingest_thread *t;
 	char comm[16];
 
-	gs_identity_exec(f->place, ev->pid);
+	gs_identity_exec(f->place, ev->pid, ev->comm, file);
 	if (!p)
 		return;
 	gs_identity_thread_comm(f->place, ev->pid, ev->pid, ev->comm, comm);
@@ -494,7 +499,11 @@ static void task_exit(struct gs_ingest *f, const struct gs_event_task *ev)
 
 bool gs_ingest_task(struct gs_ingest *f, const struct gs_event_task *ev)
 {
-	if (!ev->pid)
+	bool is_exec = ev->head.bytes == sizeof(struct gs_event_exec);
+	const struct gs_event_exec *exec = (const void *)ev;
+
+	if (ev->head.bytes != (is_exec ? sizeof(*exec) : sizeof(*ev)) || !ev->pid ||
+	    is_exec != (ev->change == GS_TASK_EXEC))
 		return false;
 	switch (ev->change) {
 	case GS_TASK_FORK:
@@ -503,7 +512,7 @@ bool gs_ingest_task(struct gs_ingest *f, const struct gs_event_task *ev)
 		return true;
 	case GS_TASK_EXEC:
 		(void)gs_map_put(&f->begun, ev->pid, 1);
-		task_exec(f, ev);
+		task_exec(f, ev, exec->file);
 		return true;
 	case GS_TASK_EXIT:
 		task_exit(f, ev);

@@ -93,7 +93,7 @@ void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 	static const uint16_t kind_bytes[GS_EV_COUNT] = {
 		[GS_EV_CALL] = sizeof(struct gs_event_call),
 		[GS_EV_COMM] = sizeof(struct gs_event_comm),
-		[GS_EV_TASK] = sizeof(struct gs_event_task),
+		[GS_EV_TASK] = ANY_BYTES,
 		[GS_EV_STACK] = ANY_BYTES,
 		[GS_EV_SAMPLE] = sizeof(struct gs_event_sample),
 		[GS_EV_WAIT] = sizeof(struct gs_event_wait),
@@ -149,8 +149,10 @@ void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 			break;
 		case GS_EV_TASK:
 			good = gs_ingest_task(f, (const void *)ev);
-			gs_ingest_native_task(f, (const void *)ev);
-			gs_ingest_kernels_task(f, (const void *)ev);
+			if (good) {
+				gs_ingest_native_task(f, (const void *)ev);
+				gs_ingest_kernels_task(f, (const void *)ev);
+			}
 			break;
 		}
 	}

@@ -37,6 +37,7 @@ struct gs_ingest_process {
 	uint32_t id;
 	uint32_t uid;
 	uint64_t start_ns; /* 0 unknown */
+	uint64_t made_ns;  /* when it was seen first; boot time */
 	bool exited;       /* its pid may be another's by now */
 	bool nameless;
 	bool loss_reported;

@@ -25,6 +25,7 @@
 struct deferred {
 	struct gs_event_stack_bytes *event; /* owned */
 	uint32_t stack;                     /* the STACK that it will be */
+	uint64_t since_ns; /* when it began to wait: it may have been long in the ring */
 };
 
 struct capture {
@@ -95,7 +96,7 @@ void gs_ingest_native_task(struct gs_ingest *f, const struct gs_event_task *ev)
 	if (ev->change == GS_TASK_FORK)
 		gs_native_fork(f->native->native, ev->pid, ev->parent_pid, ev->time_ns);
 	else if (ev->change == GS_TASK_EXEC)
-		gs_native_stale(f->native->native, ev->pid);
+		gs_native_stale(f->native->native, ev->pid, ev->time_ns);
 }
 
 void gs_ingest_map(struct gs_ingest *f, uint32_t pid, uint64_t mono_ns,
@@ -192,11 +193,12 @@ static uint32_t stack_id(struct gs_ingest *f, uint32_t process, uint32_t pid,
 
 static bool is_older(const struct deferred *d, uint64_t ns)
 {
-	return gs_clock_mono_ns() - d->event->time_ns >= ns;
+	return gs_clock_mono_ns() - d->since_ns >= ns;
 }
 
 /* News of what a process has mapped come by another way than its stacks, and may come later: the
- * stack gets its number now and its frames when they can be found. */
+ * stack gets its number now and its frames when they can be found. How long it waits does not depend on how
+ * old it is: what kept its reader from it for seconds kept the other one as well. */
 static uint32_t defer_stack(struct gs_ingest *f, const struct gs_event_stack_bytes *ev)
 {
 	struct gs_ingest_native *n = f->native;
@@ -212,6 +214,7 @@ static uint32_t defer_stack(struct gs_ingest *f, const struct gs_event_stack_byt
 		return 0;
 	memcpy(d->event, ev, ev->head.bytes);
 	d->stack = GS_NATIVE_ID | ++n->n_stacks;
+	d->since_ns = gs_clock_mono_ns();
 	n->n_deferred++;
 	return d->stack;
 }

@@ -61,6 +61,7 @@ void gs_inside_exec(struct gs_inside *in, uint32_t pid, uint64_t mono_ns)
 		return;
 	gs_companion_files_forget(in->files, pid, mono_ns);
 	gs_inside_python_exec(&in->python, pid, mono_ns);
+	gs_map_del(&in->expected, pid);
 	for (size_t i = 0; i < GS_ARRAY_LEN(doors); i++) {
 		struct late_process *l = find_late(in, pid, doors[i].door);
 
@@ -105,14 +106,38 @@ static bool sees_ops(struct gs_inside *in, uint32_t pid, bool looks)
 	return ops_state(in, pid) == GS_COMPANION_SEES;
 }
 
+static uint64_t expected_of(struct gs_inside *in, uint32_t pid)
+{
+	uint64_t expected = 0;
+
+	gs_map_get(&in->expected, pid, &expected);
+	return expected;
+}
+
 /* looks: as above. */
 static bool is_inside(struct gs_inside *in, uint32_t pid, enum gs_companion_door door, bool looks)
 {
 	if (door == GS_COMPANION_OPS)
 		return sees_ops(in, pid, looks);
-	if (door == GS_COMPANION_PYTHON && gs_inside_python_refused(&in->python, pid))
+	if (door == GS_COMPANION_PYTHON &&
+	    (gs_inside_python_refused(&in->python, pid) || expected_of(in, pid) == INSIDE_GIVEN_UP))
 		return false;
 	return has_file(in, pid, door, looks);
+}
+
+void gs_inside_expect_python(struct gs_inside *in, uint32_t pid)
+{
+	(void)gs_map_put(&in->expected, pid, INSIDE_ASKED);
+}
+
+bool gs_inside_sees_python(struct gs_inside *in, uint32_t pid)
+{
+	return is_inside(in, pid, GS_COMPANION_PYTHON, true);
+}
+
+void gs_inside_give_python_up(struct gs_inside *in, uint32_t pid)
+{
+	(void)gs_map_put(&in->expected, pid, INSIDE_GIVEN_UP);
 }
 
 bool gs_inside_sees(struct gs_inside *in, uint32_t pid)
@@ -186,6 +211,9 @@ int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
 		return 1;
 	if (!pid || is_inside(in, pid, door, true))
 		return 0;
+	/* Of a process that ran already it is known; in its children nothing of that holds. */
+	if (door == GS_COMPANION_PYTHON && expected_of(in, pid))
+		return expected_of(in, pid) == INSIDE_ASKED ? -EAGAIN : 1;
 	l = find_late(in, pid, door);
 	if (l)
 		return is_over_due(in, l) ? 1 : -EAGAIN;

@@ -28,6 +28,7 @@ int gs_inside_new(struct gs_companion_files *files, const bool *wanted,
 	for (unsigned i = 0; i < GS_FUNC_FIXED; i++)
 		in->has_calls |= wanted[i];
 	in->asked = GS_MAP_INIT(65536);
+	in->expected = GS_MAP_INIT(4096);
 	gs_inside_python_init(&in->python);
 	in->busy_of = GS_MAP_INIT(65536);
 	gs_companion_ticks_note(&in->ticks);
@@ -47,6 +48,7 @@ void gs_inside_free(struct gs_inside **ref)
 	free(in->busy);
 	gs_map_fini(&in->busy_of);
 	gs_map_fini(&in->asked);
+	gs_map_fini(&in->expected);
 	inside_ops_fini(&in->ops);
 	gs_inside_python_fini(&in->python);
 	free(in);
@@ -332,7 +334,7 @@ bool gs_inside_call(struct gs_inside *in, const struct gs_event_call *call)
 
 void gs_inside_task(struct gs_inside *in, const struct gs_event_task *event)
 {
-	struct gs_event_task *e = malloc(sizeof(*e));
+	struct gs_event_task *e = malloc(event->head.bytes);
 	struct held_event *held = e ? hold_event(in, event->time_ns) : NULL;
 
 	if (!held) {
@@ -340,7 +342,7 @@ void gs_inside_task(struct gs_inside *in, const struct gs_event_task *event)
 		hand_event(in, &event->head);
 		return;
 	}
-	*e = *event;
+	memcpy(e, event, event->head.bytes);
 	held->other = &e->head;
 	if (event->change == GS_TASK_EXEC)
 		gs_inside_exec(in, event->pid, event->time_ns);

@@ -83,6 +83,12 @@ bool gs_inside_covers(struct gs_inside *inside, uint32_t pid, unsigned func);
 /* Are this process's calls of CUDA and NCCL seen from inside? */
 bool gs_inside_sees(struct gs_inside *inside, uint32_t pid);
 
+/* A running process is asked to have its Python functions seen from inside: until it is known whether they are, its interpreter
+ * gets no probes. Then whether they are: no file of its is believed when not. */
+void gs_inside_expect_python(struct gs_inside *inside, uint32_t pid);
+bool gs_inside_sees_python(struct gs_inside *inside, uint32_t pid);
+void gs_inside_give_python_up(struct gs_inside *inside, uint32_t pid);
+
 /* The process runs another program since then: whether it is seen from inside is to be found out again. */
 void gs_inside_exec(struct gs_inside *inside, uint32_t pid, uint64_t mono_ns);
 

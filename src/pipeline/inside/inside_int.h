@@ -35,6 +35,11 @@ struct late_process {
 	bool is_asked; /* by gs_inside_next_late() */
 };
 
+enum inside_expected {
+	INSIDE_ASKED = 1,    /* for its Python functions: no answer yet */
+	INSIDE_GIVEN_UP = 2, /* they are not seen */
+};
+
 struct gs_inside {
 	struct gs_companion_files *files; /* borrowed */
 	struct gs_companion_ticks ticks;
@@ -55,6 +60,8 @@ struct gs_inside {
 	struct gs_map asked; /* door and process -> when its file was last looked for */
 	struct late_process late[INSIDE_LATE_MAX];
 	unsigned n_late;
+	struct gs_map
+		expected; /* process -> enum inside_expected: it was asked when it ran already */
 	struct inside_ops ops;
 	struct gs_inside_python python;
 	uint64_t polled_ns; /* when it was polled last */

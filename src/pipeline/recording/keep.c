@@ -90,6 +90,12 @@ bool keep_time_of(const struct gs_record *r, uint64_t *ret_ns)
 	case GS_REC_RANK:
 		*ret_ns = ((const struct gs_rec_rank *)r)->time_ns;
 		return true;
+	case GS_REC_RANK_STAY:
+		*ret_ns = ((const struct gs_rec_rank_stay *)r)->left_ns;
+		return true;
+	case GS_REC_RANK_STEPS:
+		*ret_ns = ((const struct gs_rec_rank_steps *)r)->time_ns;
+		return true;
 	default:
 		return false;
 	}

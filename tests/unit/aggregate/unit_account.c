@@ -168,6 +168,25 @@ static void an_unknown_wait_is_no_activity(void **state)
 	assert_int_equal(critical_of(&s, &n), 6);
 }
 
+/* What runs below the busiest of the first processes is not what is the busiest of a machine. */
+static void of_a_machine_the_busiest_is_taken(void **state)
+{
+	for (int whole = 0; whole < 2; whole++) {
+		STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+		uint32_t what = put_text(&s, whole ? "all processes" : "processes of user 7");
+		struct gs_rec_session *r = put_record(&s, GS_REC_SESSION, sizeof(*r), 0);
+		size_t n;
+
+		r->version = GS_RECORD_VERSION;
+		r->command_str = what;
+		put_account(&s, 5, 5, 1, GS_STATE_CHILD, 1000, true);
+		put_account(&s, 6, 6, 5, GS_STATE_CPU, 500, true);
+		put_account(&s, 7, 7, 1, GS_STATE_CPU, 300, true);
+		put_account(&s, 8, 8, 7, GS_STATE_CPU, 900, true);
+		assert_int_equal(critical_of(&s, &n), whole ? 8 : 7);
+	}
+}
+
 static void parked_helpers_decide_nothing(void **state)
 {
 	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
@@ -242,6 +261,7 @@ int main(void)
 		cmocka_unit_test(short_children_set_no_pace),
 		cmocka_unit_test(an_unknown_wait_is_no_activity),
 		cmocka_unit_test(parked_helpers_decide_nothing),
+		cmocka_unit_test(of_a_machine_the_busiest_is_taken),
 		cmocka_unit_test(the_first_thread_waits_for_the_backward_pass),
 		cmocka_unit_test(more_states_than_known_are_of_no_reason),
 	};

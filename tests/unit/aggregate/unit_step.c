@@ -254,15 +254,29 @@ static void receive_step(void *ctx, const struct gs_aggregate_step *step)
 		all->sum_ns[i] = all->end_ns[i] = 0;
 	}
 	assert_true(step->start_ns >= all->end_ns[i]);
-	assert_true(step->process && step->tid);
+	assert_true(step->process && step->tid && step->pid);
 	all->end_ns[i] = step->start_ns + step->dur_ns;
 	all->sum_ns[i] += step->dur_ns;
 	all->n[i]++;
 	all->n_odd[i] += !step->regular;
 }
 
+struct process_steps {
+	struct gs_aggregate_process_steps it;
+	unsigned n;
+};
+
+static void receive_process(void *ctx, const struct gs_aggregate_process_steps *steps)
+{
+	struct process_steps *to = ctx;
+
+	to->it = *steps;
+	to->n++;
+}
+
 static void steps_one_by_one(void **state)
 {
+	struct process_steps process = {.n = 0};
 	struct received all = {0};
 	struct gs_step_summary t;
 	uint64_t begin_ns = 0;
@@ -284,7 +298,20 @@ static void steps_one_by_one(void **state)
 			call_for(&r, LAUNCH, 70, 10);
 		call_for(&r, REDUCE, 4096, 100);
 	}
+	/* While it goes on, what a head gets of the process is what the summary has. */
+	assert_int_equal(stream_push(&r.s, gs_aggregate_sink(r.v)), 0);
+	gs_aggregate_each_process_steps(r.v, receive_process, &process);
 	t = steps_of(&r);
+	assert_int_equal(process.n, 1);
+	assert_int_equal(process.it.slot, t.slot);
+	assert_int_equal(process.it.run, t.run);
+	assert_int_equal(process.it.pid, t.pid);
+	assert_int_equal(process.it.tid, t.tid);
+	assert_int_equal(process.it.n_steps, t.n_steps);
+	assert_int_equal(process.it.n_odd, t.n_odd);
+	assert_int_equal(process.it.median_ns, t.median_ns);
+	assert_int_equal(process.it.p95_ns, t.p95_ns);
+	assert_int_equal(process.it.max_ns, t.max_ns);
 	assert_int_equal(t.n_steps, 1000);
 	assert_int_equal(all.run[t.slot], t.run);
 	/* The last one has no end, as nothing begins after it. */

@@ -9,6 +9,7 @@
 
 #include "pipeline/ingest/ingest.h"
 #include "model/trace/dict.h"
+#include "model/trace/exec.h"
 #include "model/trace/func.h"
 #include "unit/identity/fake_proc.h"
 
@@ -190,17 +191,33 @@ static inline void send_call(struct fixture *x, uint32_t pid, uint32_t tid)
 static inline void send_task(struct fixture *x, enum gs_task_change change, uint32_t pid,
 			     uint32_t tid, const char *comm, uint32_t slot)
 {
-	struct gs_event_task ev = {
-		.head = {.kind = GS_EV_TASK, .bytes = sizeof(ev)},
-		.pid = pid,
-		.tid = tid,
-		.change = change,
-		.thread_slot = slot,
-		.parent_pid = 99,
+	struct gs_event_exec ev = {
+		.task = {.head = {.kind = GS_EV_TASK, .bytes = sizeof(ev.task)},
+			 .pid = pid,
+			 .tid = tid,
+			 .change = change,
+			 .thread_slot = slot,
+			 .parent_pid = 99},
 	};
 
-	memcpy(ev.comm, comm, strnlen(comm, sizeof(ev.comm)));
-	gs_ingest_event(x->feed, &ev.head);
+	if (change == GS_TASK_EXEC)
+		ev.task.head.bytes = sizeof(ev);
+	memcpy(ev.task.comm, comm, strnlen(comm, sizeof(ev.task.comm)));
+	gs_ingest_event(x->feed, &ev.task.head);
+}
+
+static inline void send_exec(struct fixture *x, uint32_t pid, const char *comm, const char *file)
+{
+	struct gs_event_exec ev = {
+		.task = {.head = {.kind = GS_EV_TASK, .bytes = sizeof(ev)},
+			 .pid = pid,
+			 .tid = pid,
+			 .change = GS_TASK_EXEC},
+	};
+
+	snprintf(ev.task.comm, sizeof(ev.task.comm), "%s", comm);
+	snprintf(ev.file, sizeof(ev.file), "%s", file);
+	gs_ingest_event(x->feed, &ev.task.head);
 }
 
 /* The thread id of the last call. */

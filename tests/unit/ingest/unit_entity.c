@@ -10,6 +10,8 @@
 
 #include "ingest_test.h"
 
+#include "core/base/clock.h"
+
 static const struct gs_rec_process *process_of_last_call(const struct fixture *x)
 {
 	return gs_dict_process(x->dict, gs_dict_thread(x->dict, last_thread(x))->process);
@@ -223,6 +225,49 @@ static void a_fork_renews_a_pid(void **state)
 	assert_int_equal(feed_lost(x, GS_LOSS_PROC), 1);
 }
 
+/* The program ended before its first call was looked at: the kernel named it. */
+static void exec_names_a_process_that_is_gone(void **state)
+{
+	struct fixture *x = *state;
+	uint32_t process;
+
+	send_exec(x, 90, "train", "/opt/train");
+	send_call(x, 90, 90);
+	feed_take(x);
+	process = process_of_last_call(x)->id;
+	assert_string_equal(text_of(x, gs_dict_process(x->dict, process)->comm_str), "train");
+	assert_string_equal(text_of(x, gs_dict_process(x->dict, process)->exe_str), "/opt/train");
+	send_task(x, GS_TASK_EXIT, 90, 90, "train", 0);
+	feed_take(x);
+	assert_int_equal(feed_count(x, GS_REC_PROCESS), 1);
+}
+
+/* Sums of a process that ended come before the notices of its birth, where these are held back. */
+static void late_birth_of_a_process_that_is_gone(void **state)
+{
+	struct fixture *x = *state;
+	uint64_t before_ns = gs_clock_boot_ns();
+	uint32_t process;
+
+	send_call(x, 95, 95);
+	feed_take(x);
+	process = process_of_last_call(x)->id;
+	send_fork(x, 95, before_ns);
+	send_exec(x, 95, "train", "/opt/train");
+	send_call(x, 95, 95);
+	feed_take(x);
+	assert_int_equal(process_of_last_call(x)->id, process);
+	assert_string_equal(text_of(x, gs_dict_process(x->dict, process)->comm_str), "train");
+	assert_string_equal(text_of(x, gs_dict_process(x->dict, process)->exe_str), "/opt/train");
+	/* The next one of that number is another. */
+	send_task(x, GS_TASK_EXIT, 95, 95, "train", 0);
+	send_fork(x, 95, gs_clock_boot_ns());
+	send_exec(x, 95, "other", "/opt/other");
+	send_call(x, 95, 95);
+	feed_take(x);
+	assert_int_not_equal(process_of_last_call(x)->id, process);
+}
+
 static void exec_keeps_the_number(void **state)
 {
 	struct fixture *x = *state;
@@ -366,11 +411,19 @@ static void names_of_one_user_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FEED_TEST(announced_once_and_in_full), FEED_TEST(threads_with_colliding_tids),
-		FEED_TEST(a_tid_is_used_again),        FEED_TEST(cells_of_an_ended_thread),
-		FEED_TEST(a_pid_is_used_again),        FEED_TEST(a_fork_renews_a_pid),
-		FEED_TEST(exec_keeps_the_number),      FEED_TEST(gone_before_it_was_read),
-		FEED_TEST(tables_are_bounded),         FEED_TEST(names_of_one_user_are_bounded),
+		FEED_TEST(announced_once_and_in_full),
+		FEED_TEST(threads_with_colliding_tids),
+		FEED_TEST(a_tid_is_used_again),
+		FEED_TEST(cells_of_an_ended_thread),
+		FEED_TEST(a_pid_is_used_again),
+		FEED_TEST(a_fork_renews_a_pid),
+		FEED_TEST(exec_keeps_the_number),
+		FEED_TEST(gone_before_it_was_read),
+		FEED_TEST(exec_names_a_process_that_is_gone),
+		FEED_TEST(late_birth_of_a_process_that_is_gone),
+		FEED_TEST(gone_before_it_was_read),
+		FEED_TEST(tables_are_bounded),
+		FEED_TEST(names_of_one_user_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "model/trace/exec.h"
 #include "model/trace/record_kernel.h"
 #include "ingest_test.h"
 #include "pipeline/ingest/ingest_int.h"
@@ -162,17 +163,17 @@ static void a_first_call_waits_for_its_launch(void **state)
 static void another_program_gets_no_name_of_the_one_before(void **state)
 {
 	struct fixture *x = *state;
-	struct gs_event_task ev = {.head = {.kind = GS_EV_TASK, .bytes = sizeof(ev)},
-				   .pid = PID,
-				   .tid = 6,
-				   .change = GS_TASK_EXEC};
+	struct gs_event_exec ev = {.task = {.head = {.kind = GS_EV_TASK, .bytes = sizeof(ev)},
+					    .pid = PID,
+					    .tid = 6,
+					    .change = GS_TASK_EXEC}};
 
 	allow_names(x);
 	get(x, 6, "known", 0x200, 0);
 	launch(x, 6, 0x200);
 	assert_string_equal(symbol_of(x, 0x200), "known");
 	get(x, 6, "before", 0, GS_CALL_UNTIMED);
-	gs_ingest_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.task.head);
 	launch(x, 6, 0x100);
 	launch(x, 6, 0x200);
 	assert_null(symbol_of(x, 0x100));

@@ -65,6 +65,8 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_NCCL_CHANNEL] = sizeof(struct gs_rec_nccl_channel),
 	[GS_REC_HANG] = sizeof(struct gs_rec_hang),
 	[GS_REC_RANK] = sizeof(struct gs_rec_rank),
+	[GS_REC_RANK_STAY] = sizeof(struct gs_rec_rank_stay),
+	[GS_REC_RANK_STEPS] = sizeof(struct gs_rec_rank_steps),
 	[GS_REC_ROLLUP] = 24, /* a struct of the node (model/node/rollup.h) */
 };
 

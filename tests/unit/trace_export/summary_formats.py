@@ -50,7 +50,7 @@ assert threads[1]["comm"] == '\x1b[31mpt "main"\n'
 assert full["processes"][1]["comm"] == "~"
 assert full["processes"][1]["threads"][0]["comm"] == "no"
 assert full["processes"][1]["threads"][1]["comm"] == "\ufffd\ufffd, 0x1F"
-assert full["processes"][0]["cmdline"].endswith('"größer: 模型 №7"\t# first')
+assert full["processes"][0]["command"].endswith('"größer: 模型 №7"\t# first')
 assert full["communicators"][2]["rank"] is None
 assert load("empty")["exit_status"] is None
 assert set(load("empty")) == set(full)

@@ -384,7 +384,7 @@ static void test_ranks(void **state GS_UNUSED)
 	enum { N = 8, SLOW = 5 };
 	static struct gs_function_stats functions[N][2], all[2];
 	static struct gs_process_summary processes[N];
-	static struct gs_account_thread threads[N];
+	static struct gs_account_thread threads[2 * N];
 	static struct gs_comm_summary comms[N];
 	const uint64_t second = 1000000000;
 	struct gs_summary s = sample_single();
@@ -430,13 +430,21 @@ static void test_ranks(void **state GS_UNUSED)
 							      10 * second - wait_ns - launch_ns,
 						      [GS_INSIDE_GPU_WAIT] = wait_ns,
 						      [GS_INSIDE_CUDA] = launch_ns}}};
+		/* Launches more, and sets no pace: the backward pass, which the first thread waits for. */
+		threads[N + i] = (struct gs_account_thread){
+			.pid = 100 + i,
+			.tid = 200 + i,
+			.comm = "pt_autograd_0",
+			.wall_ns = 10 * second,
+			.launches = 7000,
+			.time_ns = {[GS_STATE_LOCK] = {[GS_INSIDE_NONE] = 10 * second}}};
 	}
 	s.functions = (struct gs_function_list){all, 2};
 	s.processes = processes;
 	s.n_processes = N;
 	s.comms = comms;
 	s.n_comms = N;
-	s.account = (struct gs_account_summary){.threads = threads, .n_threads = N};
+	s.account = (struct gs_account_summary){.threads = threads, .n_threads = 2 * N};
 	text = render(&s, GS_SUMMARY_TABLE, &style);
 	check("summary_short_ranks.txt", text);
 	check_page(text, 100, false);

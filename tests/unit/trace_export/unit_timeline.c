@@ -5,6 +5,7 @@
 #include "trace_file.h"
 
 #include "output/trace_export/export_int.h"
+#include "model/gpu_work/record.h"
 #include "model/trace/record_stack.h"
 #include "golden/sample_stream.h"
 
@@ -420,6 +421,39 @@ static void places_text(void **state)
 	gs_buf_fini(&b);
 }
 
+static void put_copy(struct gs_buf *b, uint32_t thread, uint64_t launch_ns, uint64_t bytes)
+{
+	struct gs_rec_gpu_work *r = gs_record_put(b, GS_REC_GPU_WORK, sizeof(*r), 0);
+
+	assert_non_null(r);
+	r->process = 1;
+	r->thread = thread;
+	r->work.what = GS_WORK_COPY;
+	r->work.launch_ns = launch_ns;
+	r->work.start_ns = SAMPLE_START_NS + 5000;
+	r->work.end_ns = r->work.start_ns + 100;
+	r->work.bytes = bytes;
+}
+
+/* Who asked for work of a GPU stands beside it also where the clock of the GPU puts it before its call: only how long
+ * before is not known then. */
+static void work_of_gpus(void **state)
+{
+	struct gs_buf b = world(), file;
+	const char *text;
+
+	put_copy(&b, 2, SAMPLE_START_NS + 2500, 11);
+	put_copy(&b, 2, SAMPLE_START_NS + 5001, 12);
+	put_copy(&b, 0, 0, 13);
+	file = file_of(".json", &b, false);
+	text = (char *)file.data;
+	assert_non_null(strstr(text, "\"11 bytes; requested by thread 4250, 2.500 us before\""));
+	assert_non_null(strstr(text, "\"12 bytes; requested by thread 4250\""));
+	assert_non_null(strstr(text, "\"13 bytes\""));
+	gs_buf_fini(&file);
+	gs_buf_fini(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +461,7 @@ int main(void)
 		cmocka_unit_test(equal_begins_far_back), cmocka_unit_test(moments_and_open_ends),
 		cmocka_unit_test(arrows_pftrace),        cmocka_unit_test(arrows_json),
 		cmocka_unit_test(places_pftrace),        cmocka_unit_test(places_text),
+		cmocka_unit_test(work_of_gpus),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, remove_test_files);
