@@ -19,6 +19,7 @@ struct gs_fleet *gs_fleet_new(void)
 	if (f) {
 		f->by_rank = GS_MAP_INIT(GS_FLEET_MAX_RANKS);
 		f->by_comm = GS_MAP_INIT(GS_FLEET_MAX_COMMS);
+		f->by_pair = GS_MAP_INIT(GS_FLEET_MAX_CLOCKS);
 		fleet_learn_functions(f);
 	}
 	return f;
@@ -33,15 +34,21 @@ void gs_fleet_free(struct gs_fleet **fleet)
 	for (uint32_t i = 0; i < f->n_comms; i++) {
 		free(f->comms[i].ranks);
 		free(f->comms[i].first);
+		free(f->comms[i].steps);
 		gs_detect_free(&f->comms[i].pace);
 	}
-	for (uint32_t i = 0; i < f->n_ranks; i++)
+	for (uint32_t i = 0; i < f->n_ranks; i++) {
 		free(f->ranks[i].ops);
+		free(f->ranks[i].steps);
+	}
+	free(f->sides);
 	free(f->comms);
 	free(f->ranks);
+	free(f->pairs);
 	free(f->scratch);
 	gs_map_fini(&f->by_rank);
 	gs_map_fini(&f->by_comm);
+	gs_map_fini(&f->by_pair);
 	free(f);
 	*fleet = NULL;
 }
@@ -129,7 +136,8 @@ void gs_fleet_counts(const struct gs_fleet *f, struct gs_fleet_counts *ret)
 {
 	*ret = (struct gs_fleet_counts){.n_ranks = f->n_used_ranks,
 					.n_comms = f->n_used_comms,
-					.n_left_out = f->n_left_out};
+					.n_left_out = f->n_left_out,
+					.n_clocks = f->n_used_pairs};
 	for (uint32_t i = 0; i < GS_FLEET_MAX_FINDINGS; i++)
 		ret->n_holding += f->found[i].is_used && !f->found[i].it.end_ns;
 }
@@ -198,6 +206,7 @@ static void remove_rank(struct gs_fleet *f, struct comm *c, uint32_t index)
 	struct rank *r = &f->ranks[c->ranks[index]];
 
 	gs_map_del(&f->by_rank, key_of(c->id, c->n_ranks, r->rank));
+	free(r->steps);
 	free(r->ops);
 	*r = (struct rank){0};
 	f->n_used_ranks--;
@@ -229,6 +238,7 @@ static void remove_comm(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 	fleet_end_finding(f, &c->hang_find, now_ns);
 	gs_map_del(&f->by_comm, key_of(c->id, c->n_ranks, -1));
 	free(c->ranks);
+	free(c->steps);
 	*c = (struct comm){0};
 	f->n_used_comms--;
 }
@@ -286,9 +296,24 @@ static void begin_again(struct gs_fleet *f, struct rank *rank, int64_t now_ns)
 			remove_rank(f, c, i);
 	fleet_forget_calls(f, c, now_ns);
 	fleet_forget_pace(f, c, now_ns);
+	fleet_forget_compared(f, c);
+	free(rank->steps);
 	free(rank->ops);
 	*rank = (struct rank){.comm = rank->comm, .rank = rank->rank};
 	c->compared = 0;
+	c->one = 0; /* its node may be another one now, too */
+	memset(c->stays, 0, sizeof(c->stays));
+}
+
+struct rank *fleet_find_rank(const struct gs_fleet *f, uint64_t id, int32_t n_ranks, int32_t rank)
+{
+	struct rank *r;
+	uint64_t place;
+
+	if (!gs_map_get(&f->by_rank, key_of(id, n_ranks, rank), &place))
+		return NULL;
+	r = &f->ranks[place];
+	return f->comms[r->comm - 1].id == id && r->rank == rank ? r : NULL;
 }
 
 int gs_fleet_take(struct gs_fleet *f, const struct gs_fleet_source *source,
@@ -320,6 +345,7 @@ int gs_fleet_take(struct gs_fleet *f, const struct gs_fleet_source *source,
 		return 0; /* it was overtaken */
 	rank->node = source->node;
 	rank->error_ns = source->error_ns;
+	rank->shift_ns = shift_ns;
 	rank->pid = r->pid;
 	rank->flags = r->head.flags;
 	rank->as_of_ns = as_of_ns;
@@ -362,6 +388,7 @@ static bool has_lost(const struct gs_fleet *f, const struct comm *c)
 
 void gs_fleet_tick(struct gs_fleet *f, int64_t now_ns)
 {
+	fleet_forget_pairs(f, now_ns);
 	for (uint32_t i = 0; i < f->n_comms; i++) {
 		struct comm *c = &f->comms[i];
 
@@ -374,9 +401,11 @@ void gs_fleet_tick(struct gs_fleet *f, int64_t now_ns)
 			fleet_end_finding(f, &c->hang_find, now_ns);
 			fleet_forget_calls(f, c, now_ns);
 			fleet_forget_pace(f, c, now_ns);
+			fleet_forget_compared(f, c);
 			continue;
 		}
 		fleet_compare_ranks(f, c, now_ns);
+		fleet_compare_steps(f, c, now_ns);
 		fleet_seek_mismatch(f, c, now_ns);
 		fleet_seek_hang(f, c, now_ns);
 	}

@@ -4,12 +4,15 @@
  * ranks that wait for others that do not arrive, and ranks that called something else than the others as
  * the same collective, and ranks that all became slower, whichever node they are on. What a mismatch leads to is no finding of its own.
  *
+ * Steps of ranks are put side by side: two are the same step where the same collective was made in them.
+ *
  * In come records of nodes, as checked bytes; gs_fleet_tick() says what time it is, and
  * gs_fleet_next() hands out what has begun, changed or ended. Ranks of one communicator are those of one
  * hash and size. All times in findings are ns of the head's clock since 1970.
  *
- * Times of nodes are compared with the head's estimate of their clocks. Where ranks are on several nodes a
- * rank is late only by more than both estimates can be wrong. Ranks that are not heard of are not
+ * Times of nodes are compared with what is known of their clocks: the head's estimate of each, and bounds between two from
+ * collectives that ranks of both were in (clocks.h), whichever is less wrong. Where ranks are on several nodes a
+ * rank is late only by more than that can be wrong; what it may explain is not known, and findings say so. Ranks that are not heard of are not
  * waited for, and where calls of a rank were lost its communicator is left alone.
  *
  * Memory is bounded by the limits below, whatever nodes send. One thread at a time.
@@ -22,14 +25,19 @@
 #include <stdint.h>
 
 #include "analysis/hang/hang.h"
+#include "core/base/buf.h"
 #include "model/nccl/rank.h"
 
 #define GS_FLEET_MAX_RANKS    16384 /* of all communicators; more are counted */
 #define GS_FLEET_MAX_COMMS    4096
-#define GS_FLEET_MAX_FINDINGS 256 /* that hold at one time; more are counted */
-#define GS_FLEET_MAX_LISTED   16  /* ranks that a finding lists */
+#define GS_FLEET_MAX_FINDINGS 256  /* that hold at one time; more are counted */
+#define GS_FLEET_MAX_LISTED   16   /* ranks that a finding lists */
+#define GS_FLEET_MAX_CLOCKS   4096 /* pairs of nodes whose clocks are bounded by collectives */
 #define GS_FLEET_NAME_BYTES   66
 #define GS_FLEET_TEXT_BYTES   384
+
+#define GS_FLEET_UNKNOWN_NS                                                                        \
+	3600e9 /* an error of a clock that is so large says that it is not known */
 
 #define GS_FLEET_HANG_NS  5000000000ull   /* so long without a call, while ranks wait */
 #define GS_FLEET_STALE_NS 15000000000ull  /* of which nothing came for so long is silent */
@@ -97,9 +105,12 @@ struct gs_fleet_finding {
 	uint32_t n_about;
 
 	/* Of a late rank, as of the last comparison in which it was late. */
-	double late_ns;  /* after the median rank, a collective */
-	double ratio;    /* of the time from one collective to the next */
-	double error_ns; /* by which late_ns may be wrong */
+	double late_ns; /* after the median rank, a collective */
+	double ratio;   /* of the time from one collective to the next */
+	double error_ns; /* by which late_ns may be wrong; of a slowdown: by which any rank's lateness may be */
+	bool has_clocks; /* that is from collectives, rather than from the head's estimates */
+	/* Of a late rank: the newest comparison shows whether it is late. Of a slowdown: whether any rank is. */
+	bool is_known;
 	/* Time inside of collectives, of all time: of the rank, and of the median rank. */
 	double inside_ratio, others_inside_ratio;
 	uint64_t n_late, n_compared; /* comparisons since it began */
@@ -131,6 +142,10 @@ void gs_fleet_free(struct gs_fleet **fleet);
 int gs_fleet_take(struct gs_fleet *fleet, const struct gs_fleet_source *source,
 		  const struct gs_rec_rank *record, int64_t now_ns);
 
+/* Likewise, after the rank's own record. -ENOENT: the rank is not known, or is another node's. */
+int gs_fleet_take_stay(struct gs_fleet *fleet, const struct gs_fleet_source *source,
+		       const struct gs_rec_rank_stay *record);
+
 /* Compare what has come, and look for hangs. About once a second. */
 void gs_fleet_tick(struct gs_fleet *fleet, int64_t now_ns);
 
@@ -143,9 +158,80 @@ void gs_fleet_each_holding(const struct gs_fleet *fleet,
 			   void (*fn)(void *ctx, const struct gs_fleet_finding *finding),
 			   void *ctx);
 
+/* --- steps of ranks, side by side --- */
+
+#define GS_FLEET_SLOW_STEPS 8 /* of a communicator that are kept, the slowest */
+
+/* Which rank was the slowest in a step: the one whose collectives came last, by the measures of a late rank. */
+enum gs_fleet_slowest {
+	GS_FLEET_SLOWEST_UNKNOWN = 0, /* clocks may explain it, or ranks begin steps elsewhere */
+	GS_FLEET_SLOWEST_NONE = 1,    /* no rank stands out */
+	GS_FLEET_SLOWEST_RANK = 2,
+};
+
+/* A step of several ranks: those in which they made the same collective. */
+struct gs_fleet_slow_step {
+	uint64_t call,
+		n_calls;  /* its first collective, from 1, and how many it has; of one of them */
+	int64_t begin_ns; /* likewise; of the head's clock */
+	double dur_ns, spread_ns; /* median of the ranks; the longest less the shortest */
+	enum gs_fleet_slowest slowest;
+	/* How much later than the median rank the last one called its collectives, in the mean; by which that may be wrong.
+	 * Not known: 0 and GS_FLEET_UNKNOWN_NS. */
+	double late_ns, error_ns;
+	int32_t rank; /* it, where it is known; else -1 */
+	uint32_t pid;
+	char node[GS_FLEET_NAME_BYTES];
+};
+
+struct gs_fleet_step_rank {
+	int32_t rank;
+	uint32_t pid;
+	const char *node;
+	uint64_t n_steps, n_odd, median_ns, p95_ns; /* as the trace of its node has them */
+	uint64_t n_compared,
+		n_slowest; /* steps with those of the other ranks; in which it was the slowest */
+	double late_ns; /* after the median rank, mean of the steps where that is known; NAN: none */
+	double inside_ratio; /* of the time of compared steps, in calls of collectives; NAN: none */
+};
+
+struct gs_fleet_steps { /* of a communicator */
+	uint64_t id;
+	int32_t n_ranks, n_seen; /* of it; of these, heard of */
+	uint32_t n_with;         /* of these, with steps */
+	const char *job;         /* "" none */
+	int64_t since_ns;        /* steps are compared since then */
+	uint64_t n_compared,
+		n_known;   /* steps; of these, where it is known whether a rank is the slowest */
+	uint64_t n_unlike; /* left out: ranks made another number of collectives in them */
+	uint64_t least_median_ns, most_median_ns; /* of the ranks */
+	uint64_t spread_median_ns,
+		spread_p95_ns; /* of compared steps, the longest less the shortest */
+	double error_ns; /* by which late_ns of ranks may be wrong, as of the last step where that is known */
+	const struct gs_fleet_slow_step *slow; /* n_slow of them, the slowest first */
+	uint32_t n_slow;
+	/* n_listed of them: those that were the slowest most often, then the latest, then the longest steps. */
+	const struct gs_fleet_step_rank *ranks;
+	uint32_t n_listed;
+};
+
+/* After the rank's own record. 0; -EINVAL: not what a node makes; -ENOENT: the rank is not known, or another process; -ENOMEM. */
+int gs_fleet_take_steps(struct gs_fleet *fleet, const struct gs_fleet_source *source,
+			const struct gs_rec_rank_steps *record);
+
+/* Of each communicator of the job (NULL or "": of any) of which steps are known, with max_ranks ranks in all; lent for the call.
+ * 0 or -ENOMEM. */
+int gs_fleet_each_steps(const struct gs_fleet *fleet, const char *job, uint32_t max_ranks,
+			void (*fn)(void *ctx, const struct gs_fleet_steps *steps), void *ctx);
+
+/* As a table. now_ns: of the head's clock. What the buffer refuses is in its r. */
+void gs_fleet_put_steps_text(struct gs_buf *out, const struct gs_fleet_steps *steps,
+			     int64_t now_ns);
+
 struct gs_fleet_counts {
 	uint32_t n_ranks, n_comms, n_holding; /* that are known now; findings that hold */
 	uint64_t n_left_out;                  /* records and findings without a place */
+	uint32_t n_clocks; /* pairs of nodes whose clocks are bounded by collectives */
 };
 
 /* As of now. */

@@ -18,6 +18,7 @@ struct stretch {
 	uint64_t n;           /* collectives */
 	uint64_t arrivals_ns; /* sum of their times by the head's clock, which wraps */
 	double inside_ns, ns; /* time in them, and all time */
+	double error_ns;      /* by which the head's clock less the rank's may be wrong */
 };
 
 const struct mark *fleet_find_mark(const struct rank *r, uint64_t number)
@@ -73,13 +74,16 @@ static bool find_marks(const struct gs_fleet *f, const struct comm *c, uint64_t 
 	return *ret_from && *ret_to;
 }
 
-static struct stretch stretch_of(struct rank *r, uint64_t from, uint64_t to)
+static struct stretch stretch_of(const struct gs_fleet *f, const struct comm *c,
+				 const struct timing *timing, struct rank *r, uint64_t from,
+				 uint64_t to)
 {
 	const struct mark *a = fleet_find_mark(r, from), *b = fleet_find_mark(r, to);
 	struct stretch s = {.rank = r, .n = to - from};
-
 	/* All between by the newest estimate of the clock: it is the better one. */
-	s.arrivals_ns = b->arrivals_ns - a->arrivals_ns + (uint64_t)b->shift_ns * s.n;
+	int64_t shift_ns = fleet_shift_of_rank(f, c, timing, r, b, &s.error_ns);
+
+	s.arrivals_ns = b->arrivals_ns - a->arrivals_ns + (uint64_t)shift_ns * s.n;
 	s.inside_ns = (double)(b->inside_ns - a->inside_ns);
 	s.ns = (double)(b->at_ns - a->at_ns);
 	return s;
@@ -93,60 +97,60 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The lower one of two. */
-static double median_of(double *values, uint32_t n)
+double fleet_median_of(double *values, uint32_t n)
 {
 	qsort(values, n, sizeof(*values), by_value);
 	return values[(n - 1) / 2];
 }
 
-/* By how much times of the rank may be wrong against those of ranks on other nodes. */
-static double error_of(const struct gs_fleet *f, const struct comm *c, const struct rank *rank)
+/* By how much times of the rank may be wrong against those of ranks on other nodes. errors: of the ranks compared, in
+ * their order. */
+static double error_of(const struct gs_fleet *f, const struct comm *c, const struct rank *rank,
+		       const double *errors)
 {
-	uint64_t most_ns = 0;
+	double its = 0, others = 0;
 	bool is_alone = true;
 
-	for (uint32_t i = 0; i < c->n; i++) {
+	for (uint32_t i = 0, n = 0; i < c->n; i++) {
 		const struct rank *r = &f->ranks[c->ranks[i]];
+		double *most = r->node == rank->node ? &its : &others;
 
-		if (r->node == rank->node || !is_compared(r))
+		if (!is_compared(r))
 			continue;
-		is_alone = false;
-		if (r->error_ns > most_ns)
-			most_ns = r->error_ns;
+		is_alone &= r->node == rank->node;
+		if (errors[n] > *most)
+			*most = errors[n];
+		n++;
 	}
-	return is_alone ? 0 : (double)rank->error_ns + (double)most_ns;
+	return is_alone ? 0 : its + others;
 }
-
-struct verdict {
-	struct rank *rank; /* the latest */
-	double period_ns;  /* from one collective to the next */
-	double late_ns, ratio, error_ns, inside_ratio, others_inside_ratio;
-	bool is_late;
-};
 
 /* False: no memory, or less than two ranks. */
 static bool judge_ranks(struct gs_fleet *f, struct comm *c, uint64_t from, uint64_t to,
 			struct verdict *ret)
 {
+	const struct timing timing = fleet_choose_timing(f, c, to);
 	struct stretch first = {0}, last = {0};
-	double *after, *inside, most = -INFINITY;
+	double *after, *inside, *errors, most = -INFINITY;
 	uint32_t n = 0;
 
-	if (!gs_vec_reserve(&f->scratch, &f->n_scratch, 2 * (size_t)c->n))
+	if (!gs_vec_reserve(&f->scratch, &f->n_scratch, 3 * (size_t)c->n))
 		return false;
 	after = f->scratch;
-	inside = f->scratch + c->n;
+	inside = after + c->n;
+	errors = inside + c->n;
 	for (uint32_t i = 0; i < c->n; i++) {
 		struct rank *r = &f->ranks[c->ranks[i]];
 		struct stretch s;
 
 		if (!is_compared(r))
 			continue;
-		s = stretch_of(r, from, to);
+		s = stretch_of(f, c, &timing, r, from, to);
 		if (!n)
 			first = s;
 		after[n] = (double)(int64_t)(s.arrivals_ns - first.arrivals_ns) / (double)s.n;
 		inside[n] = s.ns > 0 ? s.inside_ns / s.ns : 0;
+		errors[n] = s.error_ns;
 		if (after[n] > most) {
 			most = after[n];
 			last = s;
@@ -155,14 +159,16 @@ static bool judge_ranks(struct gs_fleet *f, struct comm *c, uint64_t from, uint6
 	}
 	if (n < 2 || first.ns <= 0 || !isfinite(most))
 		return false;
-	*ret = (struct verdict){.rank = last.rank};
-	ret->late_ns = most - median_of(after, n);
-	ret->others_inside_ratio = median_of(inside, n);
+	*ret = (struct verdict){.rank = last.rank, .has_clocks = timing.has_clocks};
+	ret->late_ns = most - fleet_median_of(after, n);
+	ret->others_inside_ratio = fleet_median_of(inside, n);
 	ret->inside_ratio = last.ns > 0 ? last.inside_ns / last.ns : 0;
 	ret->period_ns = first.ns / (double)first.n;
 	ret->ratio = ret->late_ns / ret->period_ns;
-	ret->error_ns = error_of(f, c, last.rank);
+	ret->error_ns = error_of(f, c, last.rank, errors);
 	ret->is_late = ret->ratio >= GS_FLEET_LATE_RATIO && ret->late_ns > ret->error_ns;
+	ret->is_known =
+		ret->is_late || ret->late_ns + ret->error_ns < GS_FLEET_LATE_RATIO * ret->period_ns;
 	return true;
 }
 
@@ -175,6 +181,8 @@ static void fill_finding(struct gs_fleet_finding *finding, const struct comm *c,
 	finding->late_ns = v->late_ns;
 	finding->ratio = v->ratio;
 	finding->error_ns = v->error_ns;
+	finding->has_clocks = v->has_clocks;
+	finding->is_known = true;
 	finding->inside_ratio = v->inside_ratio;
 	finding->others_inside_ratio = v->others_inside_ratio;
 }
@@ -188,8 +196,19 @@ static void follow_finding(struct gs_fleet *f, struct comm *c, const struct verd
 
 	finding->n_compared++;
 	finding->n_late += holds;
+	/* What clocks may explain is no end of it, nor is it late for sure. */
+	if (!v->is_known) {
+		if (finding->is_known)
+			fleet_touch_finding(f, c->late_find);
+		finding->is_known = false;
+		finding->error_ns = v->error_ns;
+		finding->has_clocks = v->has_clocks;
+		return;
+	}
 	c->n_not = holds ? 0 : c->n_not + 1;
 	if (holds) {
+		if (!finding->is_known)
+			fleet_touch_finding(f, c->late_find);
 		fill_finding(finding, c, v);
 		if (now_ns - finding->found_ns > AGAIN_NS) {
 			finding->found_ns = now_ns;
@@ -222,7 +241,7 @@ void fleet_compare_ranks(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 	c->compared = to;
 	if (!v.is_late && !c->late_find)
 		c->late_rank = -1;
-	fleet_follow_pace(f, c, v.period_ns, now_ns);
+	fleet_follow_pace(f, c, &v, now_ns);
 	if (c->late_find) {
 		follow_finding(f, c, &v, now_ns);
 		return;

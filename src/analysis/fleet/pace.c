@@ -31,7 +31,7 @@ void fleet_forget_pace(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 }
 
 static void add_slowdown(struct gs_fleet *f, struct comm *c, const struct gs_detect_finding *found,
-			 int64_t now_ns)
+			 const struct verdict *v, int64_t now_ns)
 {
 	struct gs_fleet_finding *finding = fleet_add_finding(
 		f, c, GS_FLEET_SLOW, (int64_t)found->since_ns, now_ns, &c->slow_find);
@@ -43,20 +43,23 @@ static void add_slowdown(struct gs_fleet *f, struct comm *c, const struct gs_det
 	finding->ratio = found->change_pct / 100;
 	finding->score = found->score;
 	finding->score_limit = found->limit;
+	finding->is_known = v->is_known;
+	finding->error_ns = v->error_ns;
+	finding->has_clocks = v->has_clocks;
 	memcpy(finding->job, f->ranks[c->ranks[0]].job, sizeof(finding->job));
 }
 
-void fleet_follow_pace(struct gs_fleet *f, struct comm *c, double period_ns, int64_t now_ns)
+void fleet_follow_pace(struct gs_fleet *f, struct comm *c, const struct verdict *v, int64_t now_ns)
 {
 	struct gs_detect_finding found;
 
 	if (!c->pace && !begin_pace(f, c))
 		return;
-	switch (gs_detect_feed(c->pace, (uint64_t)now_ns, &period_ns, &found)) {
+	switch (gs_detect_feed(c->pace, (uint64_t)now_ns, &v->period_ns, &found)) {
 	case GS_DETECT_BEGUN:
 		/* A rank that is late, or may yet be found to be, is the finding. */
 		if (found.change_pct > 0 && !c->late_find && c->late_rank < 0)
-			add_slowdown(f, c, &found, now_ns);
+			add_slowdown(f, c, &found, v, now_ns);
 		break;
 	case GS_DETECT_ENDED:
 		fleet_end_finding(f, &c->slow_find, now_ns);

@@ -1,6 +1,6 @@
 /* Sums of ranks, and the roundest number among the calls since the last record as their mark. */
-#include "analysis/fleet/sums.h"
 #include "analysis/fleet/fleet_int.h"
+#include "analysis/fleet/sums_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,28 +11,6 @@
 #include "model/trace/func.h"
 #include "model/nccl/rank.h"
 
-struct sum {
-	uint64_t id; /* 0: the place is free */
-	int32_t rank, n_ranks;
-	uint32_t pid, flags; /* enum gs_rank_flag */
-	uint32_t function;   /* of the last call */
-	bool is_over;        /* its last record was made */
-	uint64_t calls, last_ns, arrivals_ns, inside_ns, calls_hash;
-	uint64_t n_put; /* calls up to the last record */
-	struct gs_rank_call
-		*newest; /* owned; call number n at n & (GS_RANK_CALLS - 1); NULL: none yet */
-	/* As of mark; taken since the last record when has_mark. */
-	uint64_t mark, mark_ns, mark_arrivals_ns, mark_inside_ns, mark_calls_hash;
-	bool has_mark;
-	char job[GS_RANK_JOB_BYTES];
-};
-
-struct gs_fleet_sums {
-	struct sum *sums; /* owned; by the caller's number */
-	uint32_t n_sums;
-	uint64_t put_ns; /* when the last records were made; 0 never */
-};
-
 struct gs_fleet_sums *gs_fleet_sums_new(void)
 {
 	return calloc(1, sizeof(struct gs_fleet_sums));
@@ -42,9 +20,12 @@ void gs_fleet_sums_free(struct gs_fleet_sums **sums)
 {
 	if (!*sums)
 		return;
-	for (uint32_t i = 0; i < (*sums)->n_sums; i++)
+	for (uint32_t i = 0; i < (*sums)->n_sums; i++) {
 		free((*sums)->sums[i].newest);
+		free((*sums)->sums[i].times);
+	}
 	free((*sums)->sums);
+	free((*sums)->queues);
 	free(*sums);
 	*sums = NULL;
 }
@@ -121,7 +102,28 @@ void gs_fleet_sums_take_call(struct gs_fleet_sums *f, uint32_t member,
 	/* One that came before as not returned is counted when it has. */
 	if (!is_inside && (!is_known || s->flags & GS_RANK_INSIDE))
 		s->inside_ns += dur_ns;
+	fleet_sum_keep_time(s);
 	s->flags = (s->flags & ~(uint32_t)GS_RANK_INSIDE) | (is_inside ? GS_RANK_INSIDE : 0);
+}
+
+uint64_t gs_fleet_sums_number_of(const struct gs_fleet_sums *f, uint32_t member, uint64_t start_ns)
+{
+	const struct sum *s = find_sum(f, member);
+
+	return s && s->last_ns == start_ns ? s->calls : 0;
+}
+
+void gs_fleet_sums_take_stay(struct gs_fleet_sums *f, uint32_t member, uint64_t number,
+			     uint64_t entered_ns, uint64_t left_ns)
+{
+	struct sum *s = find_sum(f, member);
+
+	if (!s || !number || left_ns < entered_ns ||
+	    (s->stay_number && __builtin_ctzll(number) < __builtin_ctzll(s->stay_number)))
+		return;
+	s->stay_number = number;
+	s->stay_entered_ns = entered_ns;
+	s->stay_left_ns = left_ns;
 }
 
 void gs_fleet_sums_end_member(struct gs_fleet_sums *f, uint32_t member)
@@ -167,6 +169,21 @@ bool gs_fleet_sums_is_quiet(const struct gs_fleet_sums *f, uint64_t now_ns)
 	return any && now_ns > newest_ns && now_ns - newest_ns >= GS_FLEET_QUIET_NS;
 }
 
+static void put_stay(struct sum *s, struct gs_buf *out)
+{
+	struct gs_rec_rank_stay *r = gs_record_put(out, GS_REC_RANK_STAY, sizeof(*r), 0);
+
+	if (!r)
+		return;
+	r->id_hash = s->id;
+	r->rank = s->rank;
+	r->n_ranks = s->n_ranks;
+	r->number = s->stay_number;
+	r->entered_ns = s->stay_entered_ns;
+	r->left_ns = s->stay_left_ns;
+	s->stay_number = 0;
+}
+
 static void put_sum(struct sum *s, uint64_t now_ns, int64_t wall_minus_boot_ns, bool is_last,
 		    struct gs_buf *out)
 {
@@ -199,16 +216,19 @@ static void put_sum(struct sum *s, uint64_t now_ns, int64_t wall_minus_boot_ns, 
 	snprintf(r->last_name, sizeof(r->last_name), "%s", func ? func->name : "");
 	memcpy(r->job, s->job, sizeof(r->job));
 	s->has_mark = false;
+	if (s->stay_number)
+		put_stay(s, out);
 	s->is_over = s->flags & (GS_RANK_ENDED | GS_RANK_LEFT);
 }
 
-void gs_fleet_sums_put(struct gs_fleet_sums *f, uint64_t now_ns, int64_t wall_minus_boot_ns,
+bool gs_fleet_sums_put(struct gs_fleet_sums *f, uint64_t now_ns, int64_t wall_minus_boot_ns,
 		       bool is_last, struct gs_buf *out)
 {
 	if (!is_last && f->put_ns && now_ns - f->put_ns < GS_FLEET_EVERY_NS)
-		return;
+		return false;
 	f->put_ns = now_ns;
 	for (uint32_t i = 0; i < f->n_sums; i++)
 		if (f->sums[i].id && !f->sums[i].is_over)
 			put_sum(&f->sums[i], now_ns, wall_minus_boot_ns, is_last, out);
+	return true;
 }

@@ -54,11 +54,29 @@ static const char *text_of_state(enum gs_fleet_state state)
 	}
 }
 
+/* "clocks of nodes may be 2.5 ms apart". */
+static void put_error(const struct gs_fleet_finding *f, char *out, size_t bytes)
+{
+	if (f->error_ns < GS_FLEET_UNKNOWN_NS)
+		snprintf(out, bytes, "clocks of nodes may be %.2g ms apart", f->error_ns / 1e6);
+	else
+		snprintf(out, bytes, "it is not known how far clocks of nodes are apart");
+}
+
 static void put_late(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BYTES])
 {
 	const struct gs_fleet_rank *r = &f->about[0];
-	char error[48] = "";
+	char error[80] = "";
 
+	if (!f->is_known) {
+		put_error(f, error, sizeof(error));
+		snprintf(
+			out, GS_FLEET_TEXT_BYTES,
+			"whether rank %d of %d (%s, pid %u) still arrives last at collectives is not known: %s; it was %.3g ms after the median rank in %llu of %llu comparisons",
+			r->rank, f->n_ranks, r->node, r->pid, error, f->late_ns / 1e6,
+			(unsigned long long)f->n_late, (unsigned long long)f->n_compared);
+		return;
+	}
 	if (f->error_ns > 0)
 		snprintf(error, sizeof(error), " (+/- %.2g ms)", f->error_ns / 1e6);
 	snprintf(
@@ -85,10 +103,16 @@ static void put_hang(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BY
 
 static void put_slowdown(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BYTES])
 {
+	char error[80], late[128] = "and none is late";
+
+	if (!f->is_known) {
+		put_error(f, error, sizeof(error));
+		snprintf(late, sizeof(late), "whether one is late is not known: %s", error);
+	}
 	snprintf(
 		out, GS_FLEET_TEXT_BYTES,
-		"the %d ranks take %.0f %% longer from one collective to the next (%.3g ms -> %.3g ms), and none is late",
-		f->n_ranks, 100 * f->ratio, f->before_ns / 1e6, f->after_ns / 1e6);
+		"the %d ranks take %.0f %% longer from one collective to the next (%.3g ms -> %.3g ms), %s",
+		f->n_ranks, 100 * f->ratio, f->before_ns / 1e6, f->after_ns / 1e6, late);
 }
 
 /* "rank 3 of 4 (b, pid 103) and 2 others". */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../detect/random.h"
 #include "analysis/fleet/fleet.h"
 #include "analysis/fleet/sums.h"
 #include "core/base/mem.h"
@@ -101,6 +102,19 @@ static void call(struct job *job, int rank, uint64_t at_ns, uint64_t dur_ns, boo
 	call_op(job, rank, op_of("ncclAllReduce", 1024), at_ns, dur_ns, is_inside);
 }
 
+/* The rank's newest call, made at that time, is known to be over at the other. */
+static void stay(struct job *job, int rank, uint64_t entered_ns, uint64_t left_ns)
+{
+	struct node *n = node_of(job, rank);
+	uint64_t boot_ns = (uint64_t)n->boot_ns;
+	uint64_t number =
+		gs_fleet_sums_number_of(n->sums, (uint32_t)rank + 1, boot_ns + entered_ns);
+
+	assert_true(number > 0);
+	gs_fleet_sums_take_stay(n->sums, (uint32_t)rank + 1, number, boot_ns + entered_ns,
+				boot_ns + left_ns);
+}
+
 static void send_node(struct job *job, int node, uint64_t now_ns, bool is_last)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf out = GS_BUF_INIT(1 << 20);
@@ -111,9 +125,13 @@ static void send_node(struct job *job, int node, uint64_t now_ns, bool is_last)
 			  &out);
 	batch = (struct gs_batch){out.data, out.bytes};
 	gs_records_for_each (&batch, r)
-		assert_int_equal(gs_fleet_take(job->fleet, &n->source, (const void *)r,
-					       job->begin_ns + (int64_t)now_ns),
-				 0);
+		if (r->kind == GS_REC_RANK_STAY)
+			assert_int_equal(
+				gs_fleet_take_stay(job->fleet, &n->source, (const void *)r), 0);
+		else
+			assert_int_equal(gs_fleet_take(job->fleet, &n->source, (const void *)r,
+						       job->begin_ns + (int64_t)now_ns),
+					 0);
 }
 
 static void tick(struct job *job, uint64_t now_ns)
@@ -210,6 +228,123 @@ static void test_not_late(void **state)
 	for (unsigned second = 20; second < 60; second++)
 		run_seconds(&job, second, second + 1, 1, (int)second % N_RANKS, 200 * MS);
 	assert_int_equal(job.n_found, 0);
+	end_job(&job);
+}
+
+/* Likewise with one collective of `n` ranks a period, in which all wait for the last; each knows of its end left_ns later. */
+static void run_met(struct job *job, unsigned from, unsigned to, uint64_t period_ns, int late,
+		    uint64_t late_ns, uint64_t left_ns)
+{
+	for (unsigned second = from; second < to; second++) {
+		for (uint64_t at = second * S + 1; at < (second + 1) * S; at += period_ns)
+			for (int rank = 0; rank < N_RANKS; rank++) {
+				uint64_t entered = rank == late ? at + late_ns : at;
+
+				call(job, rank, entered, 1000, false);
+				stay(job, rank, entered, at + late_ns + left_ns);
+			}
+		for (int node = 0; node < 2; node++)
+			send_node(job, node, (second + 1) * S + (uint64_t)node * 300 * MS, false);
+		tick(job, (second + 1) * S + 400 * MS);
+	}
+}
+
+/* The head knows clocks to 60 ms each, or not at all; collectives in which ranks meet tell more. */
+static void test_clocks_of_collectives(void **state)
+{
+	static const uint64_t errors_ns[] = {60 * MS, 3600 * S};
+	struct gs_fleet_counts counts;
+	struct job job;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(errors_ns); i++) {
+		begin_job(&job, errors_ns[i]);
+		/* It is wrong, too, by what it says that it may be. */
+		job.nodes[1].source.offset_ns += 50 * (int64_t)MS;
+		run_met(&job, 0, 10, 100 * MS, -1, 0, 2 * MS);
+		gs_fleet_counts(job.fleet, &counts);
+		assert_int_equal(counts.n_clocks, 1);
+		assert_int_equal(job.n_found, 0);
+		run_met(&job, 10, 20, 100 * MS, 3, 20 * MS, 2 * MS);
+		assert_int_equal(job.n_found, 1);
+		assert_int_equal(job.last.kind, GS_FLEET_LATE);
+		assert_int_equal(job.last.about[0].rank, 3);
+		assert_true(job.last.has_clocks && job.last.is_known);
+		assert_true(job.last.error_ns > 0 && job.last.error_ns < 5e6);
+		assert_true(fabs(job.last.late_ns - 20e6) < job.last.error_ns);
+		end_job(&job);
+		/* Without them nothing is known of it. */
+		begin_job(&job, errors_ns[i]);
+		run_seconds(&job, 0, 20, 10, 3, 20 * MS);
+		assert_int_equal(job.n_found, 0);
+		end_job(&job);
+	}
+}
+
+/* Of many seeds: clocks off by anything, work of any length. Nobody is late who is not, and who is late enough is found. */
+static void test_clocks_of_many(void **state)
+{
+	unsigned n_found = 0;
+
+	for (unsigned seed = 1; seed <= 60; seed++) {
+		uint64_t random = seed, left_ns;
+		struct job job;
+
+		begin_job(&job, 3600 * S);
+		job.nodes[1].source.offset_ns += (int64_t)((draw_uniform(&random) - 0.5) * 100e9);
+		left_ns = (uint64_t)(draw_uniform(&random) * 10e6) + 1;
+		run_met(&job, 0, 10, 100 * MS, -1, 0, left_ns);
+		assert_int_equal(job.n_found, 0);
+		run_met(&job, 10, 18, 100 * MS, (int)(seed % N_RANKS), 30 * MS, left_ns);
+		n_found += job.n_found;
+		assert_true(!job.n_found || job.last.about[0].rank == (int)(seed % N_RANKS));
+		assert_true(!job.n_found || fabs(job.last.late_ns - 30e6) <= job.last.error_ns);
+		end_job(&job);
+	}
+	assert_int_equal(n_found, 60);
+}
+
+/* The head's estimate and collectives contradict each other: one is wrong, and no rank is called late. What is found of a
+ * slowdown says that it is not known whether one is. */
+static void test_clocks_not_known(void **state)
+{
+	char text[GS_FLEET_TEXT_BYTES];
+	struct job job;
+
+	begin_job(&job, MS);
+	job.nodes[1].source.offset_ns += 50 * (int64_t)MS;
+	run_met(&job, 0, 20, 100 * MS, -1, 0, 2 * MS);
+	assert_int_equal(job.n_found, 0);
+	end_job(&job);
+
+	begin_job(&job, 60 * MS);
+	run_seconds(&job, 0, 140, 10, -1, 0);
+	run_seconds(&job, 140, 160, 8, 2, 30 * MS);
+	assert_int_equal(job.n_found, 1);
+	assert_int_equal(job.last.kind, GS_FLEET_SLOW);
+	assert_false(job.last.is_known);
+	assert_string_equal(
+		gs_fleet_text(&job.last, text),
+		"the 4 ranks take 25 % longer from one collective to the next (100 ms -> 125 ms), whether one is late is not known: clocks of nodes may be 1.2e+02 ms apart");
+	end_job(&job);
+
+	/* A rank is late, and then clocks are known no longer: neither is it over, nor is it late for sure. */
+	begin_job(&job, MS);
+	run_seconds(&job, 0, 8, 1, 3, 100 * MS);
+	assert_int_equal(job.n_found, 1);
+	assert_true(job.last.is_known);
+	job.nodes[1].source.error_ns = 3600 * S;
+	run_seconds(&job, 8, 16, 1, 3, 100 * MS);
+	assert_int_equal(job.n_found, 2);
+	assert_int_equal(job.last.end_ns, 0);
+	assert_string_equal(
+		gs_fleet_text(&job.last, text),
+		"whether rank 3 of 4 (b, pid 103) still arrives last at collectives is not known: it is not known how far clocks of nodes are apart; it was 100 ms after the median rank in 7 of 8 comparisons");
+	job.nodes[1].source.error_ns = MS;
+	run_seconds(&job, 16, 24, 1, 3, 100 * MS);
+	assert_true(job.last.is_known);
+	assert_int_equal(job.last.end_ns, 0);
+	run_seconds(&job, 24, 32, 1, -1, 0);
+	assert_true(job.last.end_ns > 0);
 	end_job(&job);
 }
 
@@ -530,6 +665,24 @@ static void test_foreign(void **state)
 	r = good;
 	memset(r.job, 'x', sizeof(r.job));
 	assert_int_equal(gs_fleet_take(fleet, &source, &r, (int64_t)S), -EINVAL);
+	{
+		const struct gs_rec_rank_stay known = {
+			.id_hash = 1, .n_ranks = 4, .number = 1, .entered_ns = S, .left_ns = S};
+		struct gs_rec_rank_stay s = known;
+
+		assert_int_equal(gs_fleet_take_stay(fleet, &source, &s), 0);
+		assert_int_equal(gs_fleet_take_stay(fleet, &other, &s), -ENOENT);
+		s.rank = 1;
+		assert_int_equal(gs_fleet_take_stay(fleet, &source, &s), -ENOENT);
+		s = known;
+		s.number = 0;
+		assert_int_equal(gs_fleet_take_stay(fleet, &source, &s), -EINVAL);
+		s = known;
+		s.entered_ns = 2 * S;
+		assert_int_equal(gs_fleet_take_stay(fleet, &source, &s), -EINVAL);
+		s.left_ns = UINT64_MAX;
+		assert_int_equal(gs_fleet_take_stay(fleet, &source, &s), -EINVAL);
+	}
 	for (unsigned i = 0; i < 2 * GS_FLEET_MAX_COMMS; i++) {
 		r = good;
 		r.id_hash = 2 + i;
@@ -557,13 +710,14 @@ static void test_foreign(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_late_rank),     cmocka_unit_test(test_marks_meet),
-		cmocka_unit_test(test_not_late),      cmocka_unit_test(test_lost_records),
-		cmocka_unit_test(test_hang),          cmocka_unit_test(test_hang_ends),
-		cmocka_unit_test(test_lost_calls),    cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_mismatch),      cmocka_unit_test(test_mismatch_hangs),
-		cmocka_unit_test(test_mismatch_sums), cmocka_unit_test(test_same_calls),
-		cmocka_unit_test(test_slowdown),
+		cmocka_unit_test(test_late_rank),      cmocka_unit_test(test_marks_meet),
+		cmocka_unit_test(test_not_late),       cmocka_unit_test(test_lost_records),
+		cmocka_unit_test(test_hang),           cmocka_unit_test(test_hang_ends),
+		cmocka_unit_test(test_lost_calls),     cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_mismatch),       cmocka_unit_test(test_mismatch_hangs),
+		cmocka_unit_test(test_mismatch_sums),  cmocka_unit_test(test_same_calls),
+		cmocka_unit_test(test_slowdown),       cmocka_unit_test(test_clocks_of_collectives),
+		cmocka_unit_test(test_clocks_of_many), cmocka_unit_test(test_clocks_not_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
