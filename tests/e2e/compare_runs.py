@@ -8,6 +8,7 @@ import sys
 
 import harness
 from harness import case, main
+from kineto_help import kineto
 
 PYTHON = '/usr/bin/python3'
 MAKER = os.path.join(os.path.abspath(sys.argv[2]), '../e2e/explain_run')
@@ -92,6 +93,29 @@ def sides(t):
     t.match('why', r'no steps were found in .*empty\.gst', c['reason'])
 
 
+@case('without steps: whole runs of a command, several on a side')
+def whole(t):
+    sides = {'quick': 0.2, 'slow': 1.2}
+    for name, seconds in sides.items():
+        for i in range(3):
+            t.tool('trace', '-q', '-o', f'{name}{i}.gst', '--', 'sleep', str(seconds), status=0)
+    t.tool('trace', '-q', '-d', '1s', '-o', 'watched.gst', '--', 'sleep', '3', status=0)
+    quick, slow = ([t.path(f'{name}{i}.gst') for i in range(3)] for name in sides)
+    (c,) = compare(t, *(x for f in quick for x in ('--base', f)), *slow)
+    w = c['whole_run']
+    t.equal('of steps, of whole runs', (c['verdict'], w['verdict']), ('not_known', 'slower'))
+    t.true('their means', w['base_ns'] >= 0.2e9 and w['changed_ns'] >= w['base_ns'] + 0.5e9, w)
+    t.equal('where', [x['name'] for x in c['causes'] if x['kind'] == 'whole_run'], ['asleep on purpose'])
+    t.true('surely', 0 < w['plus_minus_percent'] < w['difference_percent'], w)
+    (c,) = compare(t, quick[0], slow[0])
+    w = c['whole_run']
+    t.equal('one on each side', (w['verdict'], w['plus_minus_percent'], c['causes']), ('not_known', None, []))
+    t.match('and it says so', r'one run on each side does not show', c['text'])
+    (c,) = compare(t, quick[0], t.path('watched.gst'))
+    t.equal('as long as it was watched', c['whole_run'], None)
+    t.match('said', r'watched\.gst is not of a command that ended by itself', ' '.join(c['notes']))
+
+
 @case('what goes together, and where it is written', needs=None)
 def words(t):
     clean, longer = recordings(t, 'clean', 'longer')
@@ -103,8 +127,9 @@ def words(t):
         ([clean, report], 'not both'),
         (['--base', report, report], '--base takes recordings'),
         (['--base', clean], 'which reports'),
-        ([clean, longer, '--format=html'], 'table, JSON or YAML'),
-        ([clean, longer, '-o', t.path('x.html')], 'table, JSON or YAML'),
+        ([clean, longer, '--format=csv'], 'table, JSON, YAML, a page or a PDF'),
+        ([clean, longer, '--format=pdf'], 'table, JSON, YAML, a page or a PDF'),
+        ([clean, longer, '-o', t.path('x.svg')], 'table, JSON, YAML, a page or a PDF'),
     ):
         t.match(f'{wrong}', said, t.tool('report', '--compare', *wrong, status=2).err)
     t.match('not without', '--base is for --compare', t.tool('report', '--base', clean, longer, status=2).err)
@@ -142,25 +167,6 @@ def traced(t):
     t.equal('with itself', (c['verdict'], c['difference_percent'], c['cause']), ('no_difference_shown', 0, None))
 
 
-def kineto(path, kernel_us):
-    """A trace as PyTorch's profiler writes it: 60 steps, in each a kernel for which the host waits."""
-    events, at = [{'ph': 'M', 'name': 'process_name', 'pid': 77, 'args': {'name': 'python'}}], 1650990000123456.0
-
-    def add(cat, name, begin, length, pid=77, tid=77, **args):
-        events.append({'ph': 'X', 'cat': cat, 'name': name, 'pid': pid, 'tid': tid, 'ts': begin, 'dur': length, 'args': args})
-
-    for i in range(60):
-        step = 200 + kernel_us + i % 5
-        add('user_annotation', f'ProfilerStep#{i}', at, step)
-        add('cpu_op', 'aten::linear', at, 100)
-        add('cuda_runtime', 'cudaLaunchKernel', at + 50, 8)
-        add('kernel', 'sgemm', at + 120, kernel_us, pid=0, tid=7, device=0, stream=7)
-        add('cuda_runtime', 'cudaDeviceSynchronize', at + 110, kernel_us + 20)
-        at += step
-    with open(path, 'w') as f:
-        json.dump({'schemaVersion': 1, 'deviceProperties': [{'id': 0, 'name': 'H100'}], 'traceEvents': events}, f)
-
-
 @case('traces of PyTorch\'s profiler become recordings, which are shown and compared', needs=None)
 def imported(t):
     for name, kernel_us in (('a', 500), ('b', 700)):
@@ -170,6 +176,15 @@ def imported(t):
     (c,) = compare(t, t.path('a.gst'), t.path('b.gst'))
     t.equal('compared', (c['verdict'], c['cause'] and c['cause']['name']), ('slower', 'cudaDeviceSynchronize'))
     t.true('by how much', abs(c['changed']['step_ns'] - c['base']['step_ns'] - 200e3) < 1e3, c['text'])
+    gpu = {(i['kind'], i['name']): i for i in c['items'] if i['kind'] in ('gpu', 'kernel', 'stream')}
+    for key, base in ((('gpu', 'GPU 0 busy'), 500e3), (('kernel', 'sgemm'), 500e3), (('stream', 'GPU 0, stream 7'), 500e3)):
+        item = gpu[key]
+        t.equal(f'{key}', (item['base_ns'], item['changed_ns'], item['difference_ns'], item['base_calls']), (base, base + 200e3, 200e3, 1))
+    t.true('idle as before', abs(gpu['gpu', 'GPU 0 idle']['difference_ns']) < 1e3 and gpu['gpu', 'GPU 0 idle']['base_calls'] == 1, gpu['gpu', 'GPU 0 idle'])
+    t.true('the kernel is the reason', ('kernel', 'sgemm') in [(x['kind'], x['name']) for x in c['causes']] and 'on the GPU in sgemm +200 us' in c['text'], c['text'])
+    t.equal('of which steps', [r['gpu_time_steps'] for r in c['base']['runs']], [c['base']['runs'][0]['steps']])
+    text = t.tool('report', '--compare', t.path('a.gst'), t.path('b.gst'), status=0).out
+    t.match('the table', r'kernels on the GPU\n +sgemm +500 us +700 us +\+200 us', text)
     whole = json.loads(t.tool('report', t.path('a.gst'), '--format=json', status=0).out)
     t.equal('steps', whole['steps'] and whole['steps']['count'], 60)
     t.equal('kernels', [(k['short_name'], k['runs'], k['total_ns']) for k in whole['gpu_time']['kernels']], [('sgemm', 60, 60 * 500_000)])

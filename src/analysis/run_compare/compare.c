@@ -43,10 +43,11 @@ static void add_note(struct gs_run_compare_result *c, const char *fmt, ...)
 
 static double mean_calls(const struct run_item *item, const struct gs_run_compare_run *run)
 {
+	unsigned n_blocks = run_compare_is_gpu(item->kind) ? run->gpu.n_blocks : run->n_blocks;
 	double sum = 0;
 
-	for (unsigned i = 0; i < run->n_blocks; i++)
-		sum += item->calls[i] / run->n_blocks;
+	for (unsigned i = 0; i < n_blocks; i++)
+		sum += item->calls[i] / n_blocks;
 	return sum;
 }
 
@@ -60,8 +61,12 @@ static void estimate_item(const struct gs_run_compare_run *const *runs, size_t n
 	for (size_t i = 0; i < n; i++) {
 		const struct run_item *item = run_compare_find_item(runs[i], of->kind, of->name);
 
-		ret->ns[i] = run_compare_estimate(item ? item->ns : none, runs[i]->kept,
-						  runs[i]->n_blocks);
+		if (run_compare_is_gpu(of->kind))
+			ret->ns[i] = run_compare_estimate(item ? item->ns : none, runs[i]->gpu.kept,
+							  runs[i]->gpu.n_blocks);
+		else
+			ret->ns[i] = run_compare_estimate(item ? item->ns : none, runs[i]->kept,
+							  runs[i]->n_blocks);
 		if (item && item->spread_unknown)
 			ret->ns[i].variance = NAN;
 		ret->calls += item ? mean_calls(item, runs[i]) / (double)n : 0;
@@ -74,10 +79,26 @@ static bool side_has(const struct gs_run_compare_run *const *runs, size_t n,
 	bool has = true;
 
 	for (size_t i = 0; i < n; i++)
-		has &= kind == GS_RUN_COMPARE_PART     ? runs[i]->has_account
+		has &= run_compare_is_gpu(kind)        ? runs[i]->gpu.n_blocks > 0
+		       : kind == GS_RUN_COMPARE_PART   ? runs[i]->has_account
 		       : kind >= GS_RUN_COMPARE_PYTHON ? runs[i]->has_python
 						       : true;
 	return has;
+}
+
+/* Is it idle time of a GPU that another run does not use? Nothing is known of it there, and it is not none. */
+static bool is_of_unused(const struct gs_run_compare_run *const *runs, size_t n,
+			 const struct run_item *item)
+{
+	size_t bytes = strlen(item->name), tail = sizeof(RUN_GPU_IDLE) - 1;
+
+	if (item->kind != GS_RUN_COMPARE_GPU || bytes < tail ||
+	    strcmp(item->name + bytes - tail, RUN_GPU_IDLE) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!run_compare_find_item(runs[i], item->kind, item->name))
+			return true;
+	return false;
 }
 
 static int list_items(struct gs_run_compare_result *c, size_t *capacity,
@@ -94,6 +115,9 @@ static int list_items(struct gs_run_compare_result *c, size_t *capacity,
 			/* Only what both sides were looked at for can be compared. */
 			if (!side_has(c->base, c->n_base, item->kind) ||
 			    !side_has(c->changed, c->n_changed, item->kind))
+				continue;
+			if (is_of_unused(c->base, c->n_base, item) ||
+			    is_of_unused(c->changed, c->n_changed, item))
 				continue;
 			if (gs_map_get(seen, key, &at))
 				continue;
@@ -137,10 +161,9 @@ run_without_steps(const struct gs_run_compare_run *const *runs, size_t n)
 
 static void compare_steps(struct gs_run_compare_result *c, struct pair *base, struct pair *changed)
 {
-	struct gs_run_compare_value ns;
 	struct run_estimate b, n;
 	bool single = c->n_base == 1 || c->n_changed == 1;
-	double part, wide;
+	double percent, wide;
 
 	for (size_t i = 0; i < c->n_base; i++)
 		base->ns[i] = run_compare_estimate(c->base[i]->step_ns, c->base[i]->kept,
@@ -156,17 +179,13 @@ static void compare_steps(struct gs_run_compare_result *c, struct pair *base, st
 		n.mean, run_compare_plus_minus(n.variance, n.freedom)};
 	if (b.mean <= 0)
 		return;
-	part = n.mean / b.mean;
-	/* The relative difference: how unsure the base is counts by as much as it is scaled. */
-	b.variance *= part * part;
-	b.mean *= part;
-	ns = run_compare_subtract(n, b);
-	wide = ns.plus_minus / (b.mean / part);
-	c->percent = (struct gs_run_compare_value){(part - 1) * 100, wide * 100};
-	if (fabs(part - 1) <= wide || (single && fabs(part - 1) < GS_RUN_COMPARE_LEAST))
+	c->percent = run_compare_percent(b, n);
+	percent = fabs(c->percent.mean);
+	wide = c->percent.plus_minus;
+	if (percent <= wide || (single && percent < 100 * GS_RUN_COMPARE_LEAST))
 		c->verdict = GS_RUN_COMPARE_SAME;
 	else
-		c->verdict = part > 1 ? GS_RUN_COMPARE_SLOWER : GS_RUN_COMPARE_FASTER;
+		c->verdict = c->percent.mean > 0 ? GS_RUN_COMPARE_SLOWER : GS_RUN_COMPARE_FASTER;
 }
 
 static void explain_unknown(struct gs_run_compare_result *c, const struct gs_run_compare_run *run)
@@ -179,6 +198,18 @@ static void explain_unknown(struct gs_run_compare_result *c, const struct gs_run
 	else
 		snprintf(c->reason, sizeof(c->reason),
 			 "no steps were found in %s (`gpuscope report -v` says why)", run->file);
+}
+
+static int compare_whole(struct gs_run_compare_result *c)
+{
+	const struct gs_run_compare_run *lacks = run_compare_without_whole(c->base, c->n_base);
+
+	lacks = lacks ? lacks : run_compare_without_whole(c->changed, c->n_changed);
+	if (!lacks)
+		return run_compare_whole(c);
+	add_note(c, "whole runs are not compared: %s is not of a command that ended by itself",
+		 lacks->file);
+	return 0;
 }
 
 /* --- which place --- */
@@ -273,6 +304,16 @@ static void note_runs(struct gs_run_compare_result *c, const struct gs_run_compa
 		if (*run->host && *first->host && strcmp(run->host, first->host) != 0)
 			add_note(c, "%s is of another machine: %s, not %s", run->file, run->host,
 				 first->host);
+		if (run->gpu.n_windows && !run->gpu.n_blocks)
+			add_note(
+				c,
+				"%zu steps of %s lie within windows of GPU time: too few, so that GPU time is not compared",
+				run->gpu.n_steps, run->file);
+		if (run->gpu.n_blocks && run->gpu.n_lost)
+			add_note(
+				c,
+				"%s lacks GPU work of %llu records or more: its GPU time is too low",
+				run->file, (unsigned long long)run->gpu.n_lost);
 		if (run->cost_known && first->cost_known &&
 		    (run->cost_ppm > first->cost_ppm + COST_PPM ||
 		     first->cost_ppm > run->cost_ppm + COST_PPM))
@@ -287,6 +328,11 @@ static bool both_have(const struct gs_run_compare_result *c, enum gs_run_compare
 	return side_has(c->base, c->n_base, kind) && side_has(c->changed, c->n_changed, kind);
 }
 
+static bool waits_for_processors(const struct gs_run_compare_item *item)
+{
+	return item && strcmp(item->name, gs_account_part_title(GS_PART_RUNQUEUE)) == 0;
+}
+
 static void make_notes(struct gs_run_compare_result *c)
 {
 	bool shown = c->verdict == GS_RUN_COMPARE_SLOWER || c->verdict == GS_RUN_COMPARE_FASTER;
@@ -297,13 +343,18 @@ static void make_notes(struct gs_run_compare_result *c)
 			"one run on each side: how much equal runs differ is not known; more runs show it (--base)");
 	note_runs(c, c->base, c->n_base);
 	note_runs(c, c->changed, c->n_changed);
-	if (!shown)
-		return;
-	if (c->cause[GS_RUN_COMPARE_PART] && strcmp(c->cause[GS_RUN_COMPARE_PART]->name,
-						    gs_account_part_title(GS_PART_RUNQUEUE)) == 0)
+	if (side_has(c->base, c->n_base, GS_RUN_COMPARE_GPU) !=
+	    side_has(c->changed, c->n_changed, GS_RUN_COMPARE_GPU))
+		add_note(
+			c,
+			"not both sides have GPU time: `gpuscope trace --inside=gpu` or `--gpu-time` measures it");
+	if (waits_for_processors(c->cause[GS_RUN_COMPARE_PART]) ||
+	    waits_for_processors(c->cause[GS_RUN_COMPARE_WHOLE]))
 		add_note(
 			c,
 			"other tasks had the processors: that need not be the program; compare on a quiet machine, or several runs of each");
+	if (!shown)
+		return;
 	if (!both_have(c, GS_RUN_COMPARE_PART))
 		add_note(
 			c,
@@ -340,6 +391,7 @@ int gs_run_compare_make(const struct gs_run_compare_run *const *base, size_t n_b
 	lacks = lacks ? lacks : run_without_steps(changed, n_changed);
 	if (lacks) {
 		explain_unknown(ret, lacks);
+		r = compare_whole(ret);
 	} else {
 		compare_steps(ret, &base_pair, &changed_pair);
 		r = list_items(ret, &capacity, base, n_base, &seen);
@@ -347,10 +399,10 @@ int gs_run_compare_make(const struct gs_run_compare_run *const *base, size_t n_b
 			r = list_items(ret, &capacity, changed, n_changed, &seen);
 		for (size_t i = 0; r == 0 && i < ret->n_items; i++)
 			compare_item(ret, &ret->items[i], &base_pair, &changed_pair);
-		if (r == 0 && ret->n_items) {
-			qsort(ret->items, ret->n_items, sizeof(*ret->items), by_kind_and_size);
-			name_cause(ret);
-		}
+	}
+	if (r == 0 && ret->n_items) {
+		qsort(ret->items, ret->n_items, sizeof(*ret->items), by_kind_and_size);
+		name_cause(ret);
 	}
 	gs_map_fini(&seen);
 	if (r < 0) {
@@ -369,8 +421,12 @@ void gs_run_compare_result_fini(struct gs_run_compare_result *result)
 
 static const char *headline_unsure(const struct gs_run_compare_result *c, char *out)
 {
+	char whole[384];
+
+	run_compare_put_whole(c, whole, sizeof(whole));
 	if (c->verdict == GS_RUN_COMPARE_UNKNOWN)
-		snprintf(out, GS_RUN_COMPARE_HEADLINE_BYTES, "step time: not known: %s", c->reason);
+		snprintf(out, GS_RUN_COMPARE_HEADLINE_BYTES, "%sstep time: not known: %s", whole,
+			 c->reason);
 	else
 		snprintf(out, GS_RUN_COMPARE_HEADLINE_BYTES,
 			 "no difference shown: step %+.1f %% ± %.1f", c->percent.mean,
@@ -394,12 +450,26 @@ static void put_place(const struct gs_run_compare_result *c, char *out, size_t b
 		 part && part != c->named ? ": " : "", part && part != c->named ? part->name : "");
 }
 
+/* By the GPU's own times: a kernel, or whether it had more or less to do. "": neither makes half of it. */
+static void put_gpu(const struct gs_run_compare_result *c, char *out, size_t bytes)
+{
+	const struct gs_run_compare_item *kernel = c->cause[GS_RUN_COMPARE_KERNEL];
+	const struct gs_run_compare_item *item = kernel ? kernel : c->cause[GS_RUN_COMPARE_GPU];
+	char ns[GS_FMT_BYTES];
+
+	*out = '\0';
+	if (item)
+		snprintf(out, bytes, "; %s%.160s %s%s", kernel ? "on the GPU in " : "", item->name,
+			 item->ns.mean < 0 ? "-" : "+",
+			 gs_fmt_ns(ns, (uint64_t)fabs(item->ns.mean)));
+}
+
 const char *gs_run_compare_headline(const struct gs_run_compare_result *c,
 				    char out[GS_RUN_COMPARE_HEADLINE_BYTES])
 {
 	const struct gs_run_compare_item *other = c->cause[GS_RUN_COMPARE_OTHER];
 	bool slower = c->verdict == GS_RUN_COMPARE_SLOWER;
-	char place[320], ns[GS_FMT_BYTES], beside[256] = "";
+	char place[320], ns[GS_FMT_BYTES], beside[256] = "", gpu[256];
 
 	if (!slower && c->verdict != GS_RUN_COMPARE_FASTER)
 		return headline_unsure(c, out);
@@ -408,8 +478,9 @@ const char *gs_run_compare_headline(const struct gs_run_compare_result *c,
 		snprintf(beside, sizeof(beside), "; in other threads %s%s in %.160s",
 			 other->ns.mean < 0 ? "-" : "+",
 			 gs_fmt_ns(ns, (uint64_t)fabs(other->ns.mean)), other->name);
-	snprintf(out, GS_RUN_COMPARE_HEADLINE_BYTES, "step %.1f %% ± %.1f %s, %s%s",
+	put_gpu(c, gpu, sizeof(gpu));
+	snprintf(out, GS_RUN_COMPARE_HEADLINE_BYTES, "step %.1f %% ± %.1f %s, %s%s%s",
 		 fabs(c->percent.mean), c->percent.plus_minus, slower ? "slower" : "faster", place,
-		 beside);
+		 beside, gpu);
 	return out;
 }

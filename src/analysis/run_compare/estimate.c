@@ -130,6 +130,19 @@ struct run_estimate run_compare_combine(const struct run_estimate *runs, size_t 
 	return e;
 }
 
+struct gs_run_compare_value run_compare_percent(struct run_estimate base,
+						struct run_estimate changed)
+{
+	double part = changed.mean / base.mean;
+	struct gs_run_compare_value ns;
+
+	/* The relative difference: how unsure the base is counts by as much as it is scaled. */
+	base.variance *= part * part;
+	ns = run_compare_subtract(
+		changed, (struct run_estimate){base.mean * part, base.variance, base.freedom});
+	return (struct gs_run_compare_value){(part - 1) * 100, ns.plus_minus / base.mean * 100};
+}
+
 struct gs_run_compare_value run_compare_subtract(struct run_estimate a, struct run_estimate b)
 {
 	double variance = a.variance + b.variance;

@@ -10,6 +10,7 @@
 
 #include "analysis/run_compare/run_compare_int.h"
 #include "core/base/mem.h"
+#include "model/summary/gpu_time.h"
 #include "core/base/vec.h"
 #include "model/trace/event.h"
 #include "model/trace/record.h"
@@ -42,6 +43,7 @@ void gs_run_compare_free_run(struct gs_run_compare_run **run)
 		free(r->items[i].name);
 	free(r->items);
 	gs_map_fini(&r->by_key);
+	run_compare_free_gpu(&r->gpu);
 	free(r->file);
 	free(r->command);
 	free(r->host);
@@ -53,31 +55,37 @@ void gs_run_compare_free_run(struct gs_run_compare_run **run)
 
 /* --- steps --- */
 
-static void trim_blocks(struct gs_run_compare_run *run)
+void run_compare_trim(const double *step_ns, unsigned n_blocks, bool *kept)
 {
-	unsigned trimmed = run_compare_n_trimmed(run->n_blocks);
+	unsigned trimmed = run_compare_n_trimmed(n_blocks);
 
-	for (unsigned i = 0; i < run->n_blocks; i++) {
+	for (unsigned i = 0; i < n_blocks; i++) {
 		unsigned rank = 0;
 
-		for (unsigned k = 0; k < run->n_blocks; k++)
-			rank += run->step_ns[k] < run->step_ns[i] ||
-				(run->step_ns[k] == run->step_ns[i] && k < i);
-		run->kept[i] = rank >= trimmed && rank < run->n_blocks - trimmed;
+		for (unsigned k = 0; k < n_blocks; k++)
+			rank += step_ns[k] < step_ns[i] || (step_ns[k] == step_ns[i] && k < i);
+		kept[i] = rank >= trimmed && rank < n_blocks - trimmed;
 	}
 }
 
-/* At least four steps in a block, where there are enough of them. */
+unsigned run_compare_n_blocks(size_t n_steps)
+{
+	size_t n_blocks = n_steps / 4;
+
+	if (n_steps < GS_RUN_COMPARE_MIN_BLOCKS)
+		return 0;
+	n_blocks = n_blocks < GS_RUN_COMPARE_MIN_BLOCKS ? GS_RUN_COMPARE_MIN_BLOCKS : n_blocks;
+	return n_blocks > GS_RUN_COMPARE_BLOCKS ? GS_RUN_COMPARE_BLOCKS : (unsigned)n_blocks;
+}
+
 static void cut_blocks(struct gs_run_compare_run *run, const struct gs_run_compare_step *steps,
 		       size_t n)
 {
-	size_t n_blocks = n / 4;
+	unsigned n_blocks = run_compare_n_blocks(n);
 
-	if (n < GS_RUN_COMPARE_MIN_BLOCKS)
+	run->n_blocks = n_blocks;
+	if (!n_blocks)
 		return;
-	n_blocks = n_blocks < GS_RUN_COMPARE_MIN_BLOCKS ? GS_RUN_COMPARE_MIN_BLOCKS : n_blocks;
-	n_blocks = n_blocks > GS_RUN_COMPARE_BLOCKS ? GS_RUN_COMPARE_BLOCKS : n_blocks;
-	run->n_blocks = (unsigned)n_blocks;
 	for (size_t i = 0; i < n_blocks; i++) {
 		size_t from = n * i / n_blocks, to = n * (i + 1) / n_blocks;
 		double sum_ns = 0;
@@ -89,7 +97,7 @@ static void cut_blocks(struct gs_run_compare_run *run, const struct gs_run_compa
 		run->step_ns[i] = sum_ns / run->n_in_block[i];
 	}
 	run->bound_ns[n_blocks] = steps[n - 1].start_ns + steps[n - 1].dur_ns;
-	trim_blocks(run);
+	run_compare_trim(run->step_ns, n_blocks, run->kept);
 }
 
 /* Calls whose time is missing in what is compared. */
@@ -114,10 +122,14 @@ int gs_run_compare_set_steps(struct gs_run_compare_run *run,
 	run->tid = whole->steps.tid;
 	run->mode = whole->mode;
 	run->cost_ppm = whole->cost_ppm;
-	run->cost_known = whole->call_cost_ns != 0;
+	run->cost_known = whole->cost_known;
 	run->complete = whole->complete;
 	for (size_t i = 0; i < whole->n_lost; i++)
 		run->n_lost += hides_time(whole->lost[i].cause) ? whole->lost[i].count : 0;
+	if (whole->gpu_time)
+		run->gpu.n_lost = whole->gpu_time->dropped + whole->gpu_time->discarded +
+				  whole->gpu_time->bad + whole->gpu_time->untimed;
+	run_compare_set_whole(run, whole);
 	run->n_steps = n;
 	cut_blocks(run, steps, n);
 	return 0;
@@ -126,6 +138,16 @@ int gs_run_compare_set_steps(struct gs_run_compare_run *run,
 unsigned gs_run_compare_n_bounds(const struct gs_run_compare_run *run)
 {
 	return run->n_blocks ? run->n_blocks + 1 : 0;
+}
+
+const char *gs_run_compare_file(const struct gs_run_compare_run *run)
+{
+	return run->file;
+}
+
+size_t gs_run_compare_n_steps(const struct gs_run_compare_run *run)
+{
+	return run->n_steps;
 }
 
 uint64_t gs_run_compare_bound_ns(const struct gs_run_compare_run *run, unsigned i)
@@ -296,6 +318,8 @@ int gs_run_compare_take(struct gs_run_compare_run *run, unsigned bound,
 	for (size_t i = 0; i < run->n_items; i++) {
 		struct run_item *item = &run->items[i];
 
+		if (run_compare_is_gpu(item->kind))
+			continue;
 		if (item->now_ns < item->before_ns || item->now_calls < item->before_calls) {
 			item->now_ns = item->before_ns; /* it is no longer listed */
 			item->now_calls = item->before_calls;

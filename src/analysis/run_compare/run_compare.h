@@ -13,7 +13,13 @@
  * to be as large as what is not known of the mean of each, and no difference below GS_RUN_COMPARE_LEAST is
  * claimed.
  *
- * In: steps of a run, and summaries of all until the end of each block. Out: plain values, and texts.
+ * Where a run has too few steps, whole commands are compared: how long they ran, and where their pace-setting
+ * threads spent it. A run is one value then, and only several on a side show a difference.
+ *
+ * Where runs carry GPU time (companion, Kineto), the same is said of kernels, streams and GPUs, by steps that lie
+ * wholly within windows in which all GPU work is known.
+ *
+ * In: steps of a run, summaries of all until the end of each block, and GPU work. Out: plain values, and texts.
  */
 #ifndef GS_ANALYSIS_RUN_COMPARE_RUN_COMPARE_H
 #define GS_ANALYSIS_RUN_COMPARE_RUN_COMPARE_H
@@ -23,6 +29,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/text/doc.h"
+#include "model/gpu_work/gpu_work.h"
 #include "model/summary/summary.h"
 
 #define GS_RUN_COMPARE_LEAST      0.01 /* part of a step */
@@ -31,12 +39,18 @@
 #define GS_RUN_COMPARE_ITEMS_MAX  4096 /* places of a run; more are counted */
 
 enum gs_run_compare_kind {
-	GS_RUN_COMPARE_PART = 0, /* of the wall-clock account */
+	GS_RUN_COMPARE_WHOLE =
+		0, /* of the wall-clock account of the whole run: its pace-setting thread */
+	GS_RUN_COMPARE_PART,     /* of the wall-clock account of a step */
 	GS_RUN_COMPARE_OPERATOR, /* of PyTorch, with what it called */
 	GS_RUN_COMPARE_CALL,     /* any other traced function, with what it called */
 	GS_RUN_COMPARE_PYTHON,   /* a Python function itself: running by samples, and waiting */
 	GS_RUN_COMPARE_LINE,     /* a line of it, likewise */
 	GS_RUN_COMPARE_OTHER, /* a Python function in other threads: running, disk, page faults */
+	/* By the GPU's own times, of the steps' process; they may overlap with anything above. */
+	GS_RUN_COMPARE_GPU,    /* a GPU: busy, by sort of work, and idle */
+	GS_RUN_COMPARE_KERNEL, /* runs of a kernel, and graphs that are known as a whole */
+	GS_RUN_COMPARE_STREAM, /* work in a stream of a GPU */
 	GS_RUN_COMPARE_KINDS
 };
 
@@ -65,6 +79,29 @@ uint64_t gs_run_compare_bound_ns(const struct gs_run_compare_run *run, unsigned 
 int gs_run_compare_take(struct gs_run_compare_run *run, unsigned i, const struct gs_summary *own,
 			const struct gs_summary *others);
 
+/* A stretch in which all GPU work of a process is known; boot time. */
+struct gs_run_compare_window {
+	uint64_t from_ns, to_ns;
+};
+
+/* Of the process that makes the steps, in the order of time; lent for the call, and the steps once more. Once, after
+ * gs_run_compare_set_steps(), and before the work. Never called: GPU time is not known. 0 or -ENOMEM. */
+int gs_run_compare_set_windows(struct gs_run_compare_run *run,
+			       const struct gs_run_compare_window *windows, size_t n_windows,
+			       const struct gs_run_compare_step *steps, size_t n_steps);
+
+/* A piece of that process's work, in any order, its times as the steps'. name: of a kernel, "" when it is not known;
+ * lent for the call. 0 or -ENOMEM. */
+int gs_run_compare_take_work(struct gs_run_compare_run *run, const struct gs_gpu_work *work,
+			     const char *name);
+
+/* After the last piece, once. 0 or -ENOMEM. */
+int gs_run_compare_end_work(struct gs_run_compare_run *run);
+
+/* As gs_run_compare_new_run() was given it; the run's own. */
+const char *gs_run_compare_file(const struct gs_run_compare_run *run);
+size_t gs_run_compare_n_steps(const struct gs_run_compare_run *run); /* all that were found */
+
 struct gs_run_compare_value {
 	double mean;       /* NAN: not known */
 	double plus_minus; /* half the 95 % interval; NAN: not known */
@@ -72,10 +109,11 @@ struct gs_run_compare_value {
 
 struct gs_run_compare_item {
 	enum gs_run_compare_kind kind;
-	const char *name;                 /* owned by the runs */
-	double base_ns, changed_ns;       /* of a step; 0: not seen there */
-	struct gs_run_compare_value ns;   /* changed less base */
-	double base_calls, changed_calls; /* of a step; 0 of parts and Python */
+	const char *name;               /* owned by the runs */
+	double base_ns, changed_ns;     /* of a step, or of the whole run; 0: not seen there */
+	struct gs_run_compare_value ns; /* changed less base */
+	/* Of a step; 0 of parts and Python. Of GPUs: pieces of work, stretches of it, gaps. */
+	double base_calls, changed_calls;
 	double share; /* of the difference of the step; NAN: no difference is shown */
 };
 
@@ -97,6 +135,14 @@ struct gs_run_compare_result {
 	char reason[GS_RUN_COMPARE_NOTE_BYTES];
 	struct gs_run_compare_value base_ns, changed_ns; /* a step */
 	struct gs_run_compare_value percent;             /* changed more than base */
+	/* Of whole commands, where a run has too few steps (verdict UNKNOWN) and all ended by themselves. */
+	struct {
+		bool is_known; /* false: nothing else is */
+		/* UNKNOWN: one run on each side, so that percent has no interval. */
+		enum gs_run_compare_verdict verdict;
+		double base_ns, changed_ns; /* means of the sides */
+		struct gs_run_compare_value percent;
+	} whole;
 	struct gs_run_compare_item *items; /* owned; by kind, the largest difference first */
 	size_t n_items;
 	const struct gs_run_compare_item
@@ -114,7 +160,7 @@ int gs_run_compare_make(const struct gs_run_compare_run *const *base, size_t n_b
 void gs_run_compare_result_fini(struct gs_run_compare_result *result);
 
 /* "step 6.2 % ± 0.8 slower, 71 % of it in collate (loader.py): waiting for disks". Returns out. */
-#define GS_RUN_COMPARE_HEADLINE_BYTES 640
+#define GS_RUN_COMPARE_HEADLINE_BYTES 896
 const char *gs_run_compare_headline(const struct gs_run_compare_result *result,
 				    char out[GS_RUN_COMPARE_HEADLINE_BYTES]);
 
@@ -123,6 +169,20 @@ enum gs_run_compare_format {
 	GS_RUN_COMPARE_JSON = 1,
 	GS_RUN_COMPARE_YAML = 2,
 };
+
+/* The same as members of a document that is begun: "version" and what follows. */
+void gs_run_compare_put(struct gs_doc *doc, const struct gs_run_compare_result *results, size_t n);
+
+/* "Slower": of the step, or where that is not known of the whole run. */
+const char *gs_run_compare_verdict_title(const struct gs_run_compare_result *result);
+
+/* What a kind is, for people: "wall-clock account". */
+const char *gs_run_compare_kind_title(enum gs_run_compare_kind kind);
+
+/* Has the item a row where there is no room for all? Not what changed by less than a thousandth of a step, nor, where
+ * no difference of the step is shown, what is not of GPUs' own times. */
+bool gs_run_compare_has_row(const struct gs_run_compare_result *result,
+			    const struct gs_run_compare_item *item);
 
 struct gs_run_compare_style {
 	enum gs_run_compare_format format;

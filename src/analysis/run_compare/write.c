@@ -16,12 +16,16 @@
 static const struct {
 	const char *name, *title;
 } kinds[GS_RUN_COMPARE_KINDS] = {
+	[GS_RUN_COMPARE_WHOLE] = {"whole_run", "whole run: its pace-setting thread"},
 	[GS_RUN_COMPARE_PART] = {"account", "wall-clock account"},
 	[GS_RUN_COMPARE_OPERATOR] = {"operator", "operators"},
 	[GS_RUN_COMPARE_CALL] = {"function", "calls"},
 	[GS_RUN_COMPARE_PYTHON] = {"python_function", "Python functions, running and waiting"},
 	[GS_RUN_COMPARE_LINE] = {"line", "lines of them"},
 	[GS_RUN_COMPARE_OTHER] = {"other_threads", "Python functions of other threads"},
+	[GS_RUN_COMPARE_GPU] = {"gpu", "GPUs, by their own times"},
+	[GS_RUN_COMPARE_KERNEL] = {"kernel", "kernels on the GPU"},
+	[GS_RUN_COMPARE_STREAM] = {"stream", "streams of GPUs"},
 };
 
 static const char *const verdicts[] = {
@@ -30,6 +34,18 @@ static const char *const verdicts[] = {
 	[GS_RUN_COMPARE_SLOWER] = "slower",
 	[GS_RUN_COMPARE_FASTER] = "faster",
 };
+
+const char *gs_run_compare_verdict_title(const struct gs_run_compare_result *c)
+{
+	static const char *const titles[] = {
+		[GS_RUN_COMPARE_UNKNOWN] = "Not known",
+		[GS_RUN_COMPARE_SAME] = "No difference shown",
+		[GS_RUN_COMPARE_SLOWER] = "Slower",
+		[GS_RUN_COMPARE_FASTER] = "Faster",
+	};
+
+	return titles[c->whole.is_known ? c->whole.verdict : c->verdict];
+}
 
 /* --- data --- */
 
@@ -50,6 +66,8 @@ static void put_side(struct gs_doc *doc, const char *key,
 		gs_doc_put_u64_if(doc, "blocks", runs[i]->n_blocks, runs[i]->n_blocks);
 		gs_doc_put_u64_if(doc, "pid", runs[i]->pid, runs[i]->n_steps);
 		gs_doc_put_u64_if(doc, "tid", runs[i]->tid, runs[i]->n_steps);
+		gs_doc_put_u64_if(doc, "gpu_time_steps", runs[i]->gpu.n_steps,
+				  runs[i]->gpu.n_windows);
 		gs_doc_put_text(doc, "thread", runs[i]->comm);
 		gs_doc_put_text(doc, "step_begins_with", runs[i]->anchor);
 		gs_doc_end(doc);
@@ -73,6 +91,21 @@ static void put_item(struct gs_doc *doc, const char *key, const struct gs_run_co
 	gs_doc_end(doc);
 }
 
+static void put_whole(struct gs_doc *doc, const struct gs_run_compare_result *c)
+{
+	if (!c->whole.is_known) {
+		gs_doc_put_null(doc, "whole_run");
+		return;
+	}
+	gs_doc_begin_flat(doc, "whole_run");
+	gs_doc_put_text(doc, "verdict", verdicts[c->whole.verdict]);
+	gs_doc_put_double(doc, "base_ns", c->whole.base_ns);
+	gs_doc_put_double(doc, "changed_ns", c->whole.changed_ns);
+	gs_doc_put_double(doc, "difference_percent", c->whole.percent.mean);
+	gs_doc_put_double(doc, "plus_minus_percent", c->whole.percent.plus_minus);
+	gs_doc_end(doc);
+}
+
 static void put_result(struct gs_doc *doc, const struct gs_run_compare_result *c)
 {
 	char text[GS_RUN_COMPARE_HEADLINE_BYTES];
@@ -84,6 +117,7 @@ static void put_result(struct gs_doc *doc, const struct gs_run_compare_result *c
 	gs_doc_put_text(doc, "reason", c->reason);
 	gs_doc_put_double(doc, "difference_percent", c->percent.mean);
 	gs_doc_put_double(doc, "plus_minus_percent", c->percent.plus_minus);
+	put_whole(doc, c);
 	put_side(doc, "base", c->base, c->n_base, c->base_ns);
 	put_side(doc, "changed", c->changed, c->n_changed, c->changed_ns);
 	if (c->named)
@@ -108,23 +142,28 @@ static void put_result(struct gs_doc *doc, const struct gs_run_compare_result *c
 	gs_doc_end(doc);
 }
 
+void gs_run_compare_put(struct gs_doc *doc, const struct gs_run_compare_result *results, size_t n)
+{
+	gs_doc_put_u64(doc, "version", 1);
+	gs_doc_put_u64(doc, "confidence_percent", 95);
+	gs_doc_put_text(
+		doc, "method",
+		"means of blocks of steps, 20 % of the blocks trimmed at each end, Yuen's test; the spread between equal runs as it is, or of single runs as large as theirs");
+	gs_doc_begin_list(doc, "comparisons", n);
+	for (size_t i = 0; i < n; i++) {
+		put_result(doc, &results[i]);
+		gs_pen_yield(doc->pen);
+	}
+	gs_doc_end(doc);
+}
+
 static void put_doc(struct gs_pen *pen, const struct gs_run_compare_result *results, size_t n,
 		    const struct gs_doc_ops *ops)
 {
 	struct gs_doc doc = {.ops = ops, .pen = pen};
 
 	gs_doc_begin_map(&doc, NULL);
-	gs_doc_put_u64(&doc, "version", 1);
-	gs_doc_put_u64(&doc, "confidence_percent", 95);
-	gs_doc_put_text(
-		&doc, "method",
-		"means of blocks of steps, 20 % of the blocks trimmed at each end, Yuen's test; the spread between equal runs as it is, or of single runs as large as theirs");
-	gs_doc_begin_list(&doc, "comparisons", n);
-	for (size_t i = 0; i < n; i++) {
-		put_result(&doc, &results[i]);
-		gs_pen_yield(pen);
-	}
-	gs_doc_end(&doc);
+	gs_run_compare_put(&doc, results, n);
 	gs_doc_end(&doc);
 	gs_pen_puts(pen, "\n");
 }
@@ -139,9 +178,9 @@ static const char *format_ns(char out[GS_FMT_BYTES + 4], double ns, bool with_si
 		snprintf(out, GS_FMT_BYTES + 4, "-");
 	else
 		snprintf(out, GS_FMT_BYTES + 4, "%s%s",
-			 !with_sign ? ""
-			 : ns < 0   ? "-"
-				    : "+",
+			 !with_sign || fabs(ns) < 0.5 ? ""
+			 : ns < 0                     ? "-"
+						      : "+",
 			 gs_fmt_ns(text, (uint64_t)(fabs(ns) + 0.5)));
 	return out;
 }
@@ -160,8 +199,11 @@ static void put_run_lines(struct gs_page *page, const char *side,
 				 format_ns(spread, ns.plus_minus, false), runs[i]->anchor,
 				 runs[i]->comm, runs[i]->tid);
 		else
-			snprintf(text, sizeof(text), "%s: %zu steps", runs[i]->file,
-				 runs[i]->n_steps);
+			snprintf(text, sizeof(text), "%s: %zu steps%s%s", runs[i]->file,
+				 runs[i]->n_steps, runs[i]->whole.duration_ns ? ", ran " : "",
+				 runs[i]->whole.duration_ns
+					 ? gs_fmt_ns(step, runs[i]->whole.duration_ns)
+					 : "");
 		gs_page_left(page, GS_INK_DIM, side, 9, GS_CUT_END);
 		gs_page_words(page, GS_INK_PLAIN, text);
 	}
@@ -199,17 +241,43 @@ static void put_heading(struct gs_grid *g, enum gs_ink ink, const char *const ti
 	gs_grid_rest(g, ink, "", GS_CUT_END);
 }
 
+const char *gs_run_compare_kind_title(enum gs_run_compare_kind kind)
+{
+	return kinds[kind].title;
+}
+
+static bool shows_difference(const struct gs_run_compare_result *c)
+{
+	return c->verdict == GS_RUN_COMPARE_SLOWER || c->verdict == GS_RUN_COMPARE_FASTER;
+}
+
+bool gs_run_compare_has_row(const struct gs_run_compare_result *c,
+			    const struct gs_run_compare_item *item)
+{
+	/* How busy a GPU was is of use when it did not change, too. */
+	if (item->kind == GS_RUN_COMPARE_GPU)
+		return item->base_ns > 0 || item->changed_ns > 0;
+	if (item->kind == GS_RUN_COMPARE_WHOLE)
+		return fmax(item->base_ns, item->changed_ns) >= LEAST_PART * c->whole.base_ns;
+	if (!shows_difference(c) && !run_compare_is_gpu(item->kind))
+		return false;
+	return fabs(item->ns.mean) >= LEAST_PART * c->base_ns.mean;
+}
+
 static void put_grid(struct gs_grid *g, const struct gs_run_compare_result *c)
 {
-	static const char *const head[] = {"where",  "base/step", "new/step",
-					   "change", "±",         "share"};
+	static const char *const of_step[] = {"where",  "base/step", "new/step",
+					      "change", "±",         "share"};
+	static const char *const of_run[] = {"where",  "base/run", "new/run",
+					     "change", "±",        "share"};
+	const char *const *head = c->verdict == GS_RUN_COMPARE_UNKNOWN ? of_run : of_step;
 	unsigned rows = 0, kind = GS_RUN_COMPARE_KINDS;
 
 	put_heading(g, GS_INK_DIM, head);
 	for (size_t i = 0; i < c->n_items; i++) {
 		const struct gs_run_compare_item *item = &c->items[i];
 
-		if (fabs(item->ns.mean) < LEAST_PART * c->base_ns.mean)
+		if (!gs_run_compare_has_row(c, item))
 			continue;
 		if (item->kind != kind)
 			put_heading(
@@ -226,18 +294,24 @@ static void put_table(struct gs_page *page, const struct gs_run_compare_result *
 {
 	char text[GS_RUN_COMPARE_HEADLINE_BYTES];
 	struct gs_grid grid = {.page = page, .measuring = true};
-	bool shown = c->verdict == GS_RUN_COMPARE_SLOWER || c->verdict == GS_RUN_COMPARE_FASTER;
+	bool has_rows = false;
 
 	put_run_lines(page, "base", c->base, c->n_base, c->base_ns);
 	put_run_lines(page, "new", c->changed, c->n_changed, c->changed_ns);
 	gs_page_line(page);
-	gs_page_words(page, c->verdict == GS_RUN_COMPARE_SLOWER ? GS_INK_WARN : GS_INK_BOLD,
+	gs_page_words(page,
+		      c->verdict == GS_RUN_COMPARE_SLOWER ||
+				      c->whole.verdict == GS_RUN_COMPARE_SLOWER
+			      ? GS_INK_WARN
+			      : GS_INK_BOLD,
 		      gs_run_compare_headline(c, text));
 	for (size_t i = 0; i < c->n_notes; i++) {
 		gs_page_gap(page, 2);
 		gs_page_words(page, GS_INK_DIM, c->notes[i]);
 	}
-	if (!shown || !c->n_items)
+	for (size_t i = 0; i < c->n_items; i++)
+		has_rows |= gs_run_compare_has_row(c, &c->items[i]);
+	if (!has_rows)
 		return;
 	gs_page_line(page);
 	put_grid(&grid, c);

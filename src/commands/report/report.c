@@ -7,7 +7,7 @@
 #include "core/base/fmt.h"
 #include "core/base/map.h"
 #include "commands/common/cli.h"
-#include "commands/common/findings.h"
+#include "output/findings/findings.h"
 #include "commands/common/shared.h"
 #include "commands/common/spans.h"
 #include "commands/common/summary.h"
@@ -106,7 +106,8 @@ static const char *find_conflict(const struct report_options *o)
 	bool has_head = o->from.remote.head != NULL;
 
 	if (!o->n_reports && !(o->compare && has_head))
-		return o->compare ? "which reports? give files or --head" : "which .gst file?";
+		return o->compare ? "which reports? give files or --head, or set GPUSCOPE_HEAD"
+				  : "which .gst file?";
 	if (!o->compare && (has_head || chooses))
 		return "--head and its options are for --compare";
 	if (o->n_bases && !o->compare)
@@ -156,6 +157,9 @@ static int check_options(void *target, struct gs_err *err)
 		o->n_recordings += cmd_is_recording(o->bases[i]);
 	if (!o->compare)
 		take_pages(o);
+	if (o->compare && !o->n_reports &&
+	    remote_head_from_environment(&o->from.remote.head, err) < 0)
+		return -EINVAL;
 	conflict = find_conflict(o);
 	if (conflict)
 		return gs_err_set(err, -EINVAL, "%s", conflict);
@@ -654,6 +658,9 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_STREAM_LIMITS(struct report_options, stream_limits),
 	GS_CLI_WIDTH(struct report_options, width),
 	{"verbose", 'v', NULL, "print every block of the summary", GS_CLI_FLAG, AT(style.verbose)},
+	GS_CLI_QUIET,
+	GS_CLI_LOG_LEVEL,
+	GS_CLI_LOG_TOPIC,
 	{"within", 0, "GLOB[,GLOB]", "only what ran in these Python functions", GS_CLI_LIST,
 	 .takes =
 		 "at most 8 functions or patterns of at most 128 characters, such as forward or 'train.py:*'",
@@ -695,7 +702,8 @@ const struct gs_cli_command gs_cli_report = {
 	.about =
 		"Prints the summary of a recording, as `gpuscope trace` printed it; converts, compares and plots recordings.",
 	.notes =
-		"Exit status: 0 done (also when only part of a damaged file could be read, which is reported), 1 failed or nothing to show in that format, 2 wrong usage.",
+		"Exit status: 0 done (also when only part of a damaged file could be read, which is reported), 1 failed, 2 wrong usage, 4 nothing to show in that format, or no such report.",
+	.brief = "output format json by memory top verbose compare base plot head quiet",
 	.options = option_table,
 	.groups = {GS_CLI_CONNECTION(struct report_options, from.remote.connection)},
 	.take_word = add_report,
@@ -750,6 +758,14 @@ static int write_pages(const struct report_options *o)
 	return r;
 }
 
+/* A file that cannot be read, for whatever reason, has failed. */
+static int exit_of(int r)
+{
+	if (r == -ENODATA)
+		return GS_EXIT_NOTHING;
+	return r == -ENOPKG ? GS_EXIT_NOT_PERMITTED : r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
 int gs_cmd_report(int argc, char **argv)
 {
 	static struct report_options o = {
@@ -773,7 +789,6 @@ int gs_cmd_report(int argc, char **argv)
 		return cmd_import_trace(o.path, o.import) < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 	r = write_pages(&o);
 	if (r < 0 || (o.n_pages && !o.n_outputs && !o.format_name))
-		return r == -ENOPKG ? GS_EXIT_NOT_PERMITTED : r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
-	r = report_recording(&o);
-	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+		return exit_of(r);
+	return exit_of(report_recording(&o));
 }

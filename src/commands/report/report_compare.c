@@ -1,7 +1,8 @@
 /*
  * gpuscope report --compare of recordings. Each file is read twice: first for its steps, which are known for
- * sure at the end alone; then once more, of the thread that makes them and of samples of the others, with a
- * summary at the end of each block of steps.
+ * sure at the end alone, and for the windows in which GPU work is known; then once more, of the thread that makes
+ * them, of samples of the others and of the GPU work of their process, with a summary at the end of each block of
+ * steps.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,10 +14,13 @@
 #include "commands/common/summary.h"
 #include "commands/report/damage.h"
 #include "commands/report/report_compare.h"
+#include "core/base/map.h"
 #include "core/base/mem.h"
 #include "core/base/output.h"
 #include "core/base/vec.h"
+#include "model/gpu_work/record.h"
 #include "model/trace/dict.h"
+#include "output/run_page/run_page.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/recording/recording.h"
 
@@ -35,7 +39,80 @@ bool cmd_is_recording(const char *path)
 	return fread(begin, sizeof(begin), 1, f) == 1 && memcmp(begin, magic, sizeof(begin)) == 0;
 }
 
-/* --- first: which steps --- */
+/* --- first: which steps, and which windows --- */
+
+#define WINDOWS_MAX (1u << 20) /* later ones are left out */
+
+struct window { /* of a process */
+	struct gs_run_compare_window span;
+	uint32_t process; /* id */
+	bool is_open;
+};
+
+struct windows {
+	struct window *all; /* owned; in the order in which they opened */
+	size_t n, capacity;
+	struct gs_map open; /* process -> index */
+};
+
+static int take_window(struct windows *w, const struct gs_rec_gpu_window *r)
+{
+	uint64_t at;
+
+	if (r->what == GS_GPU_WINDOW_OPENED) {
+		if (w->n == WINDOWS_MAX)
+			return 0;
+		if (!gs_vec_reserve(&w->all, &w->capacity, w->n + 1) ||
+		    gs_map_put(&w->open, r->process, w->n) < 0)
+			return -ENOMEM;
+		w->all[w->n++] = (struct window){{r->time_ns, r->time_ns}, r->process, true};
+		return 0;
+	}
+	if (!gs_map_get(&w->open, r->process, &at) || !w->all[at].is_open)
+		return 0;
+	w->all[at].is_open = false;
+	w->all[at].span.to_ns = r->time_ns;
+	return 0;
+}
+
+/* A window that never closed, of a process that was killed, is as long as there is work in it. */
+static void take_work_of_window(struct windows *w, const struct gs_rec_gpu_work *r)
+{
+	uint64_t at;
+
+	if (gs_map_get(&w->open, r->process, &at) && w->all[at].is_open &&
+	    r->work.end_ns > w->all[at].span.to_ns)
+		w->all[at].span.to_ns = r->work.end_ns;
+}
+
+static int take_windows(struct windows *w, const struct gs_batch *batch)
+{
+	int ret = 0;
+
+	gs_records_for_each (batch, r) {
+		if (r->kind == GS_REC_GPU_WINDOW)
+			ret = take_window(w, (const void *)r);
+		else if (r->kind == GS_REC_GPU_WORK)
+			take_work_of_window(w, (const void *)r);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+static int set_windows(struct gs_run_compare_run *run, const struct windows *w,
+		       const struct gs_run_compare_step *steps, size_t n_steps, uint32_t process)
+{
+	GS_FREE struct gs_run_compare_window *own = malloc((w->n + 1) * sizeof(*own));
+	size_t n = 0;
+
+	if (!own)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->n; i++)
+		if (w->all[i].process == process)
+			own[n++] = w->all[i].span;
+	return gs_run_compare_set_windows(run, own, n, steps, n_steps);
+}
 
 struct slot {                              /* of an attempt at steps */
 	struct gs_run_compare_step *steps; /* owned */
@@ -77,6 +154,7 @@ static void take_step(void *ctx, const struct gs_aggregate_step *step)
 static int read_steps(const char *path, struct gs_run_compare_run *run, struct steps *steps,
 		      const struct slot **ret, struct gs_err *err)
 {
+	struct windows windows = {.open = GS_MAP_INIT(1u << 20)};
 	GS_CLEANUP(gs_summary_free) struct gs_summary *summary = NULL;
 	struct gs_recording_reader *reader = NULL;
 	struct gs_aggregate *view = NULL;
@@ -89,8 +167,11 @@ static int read_steps(const char *path, struct gs_run_compare_run *run, struct s
 		r = gs_aggregate_new(&view);
 	if (r == 0)
 		gs_aggregate_set_step_receiver(view, take_step, steps);
-	while (r == 0 && (r = gs_recording_next(reader, &batch)) == 0)
+	while (r == 0 && (r = gs_recording_next(reader, &batch)) == 0) {
 		r = gs_aggregate_sink(view)->push(gs_aggregate_sink(view)->ctx, &batch);
+		if (r == 0)
+			r = take_windows(&windows, &batch);
+	}
 	r = r > 0 ? 0 : r;
 	if (r == 0)
 		r = gs_aggregate_make_summary(view, &summary);
@@ -104,8 +185,12 @@ static int read_steps(const char *path, struct gs_run_compare_run *run, struct s
 			slot = &steps->slots[summary->steps.slot];
 		r = gs_run_compare_set_steps(run, slot ? slot->steps : NULL, slot ? slot->n : 0,
 					     summary);
+		if (r == 0 && slot)
+			r = set_windows(run, &windows, slot->steps, slot->n, slot->process);
 	}
 	*ret = slot;
+	free(windows.all);
+	gs_map_fini(&windows.open);
 	gs_aggregate_free(&view);
 	gs_recording_reader_close(&reader);
 	return r;
@@ -120,6 +205,7 @@ struct places {
 	unsigned next;                     /* bound */
 	struct gs_aggregate *own, *others; /* owned */
 	struct gs_buf own_records, other_records; /* not pushed yet */
+	struct gs_dict *dict;                     /* owned; names of kernels */
 };
 
 static int push_records(struct gs_aggregate *view, struct gs_buf *records)
@@ -189,6 +275,14 @@ static bool is_foreign_sum(const struct places *p, const struct gs_record *r)
 	       ((const struct gs_rec_use *)(const void *)r)->thread != p->thread;
 }
 
+static int take_gpu_work(struct places *p, const struct gs_rec_gpu_work *r)
+{
+	return r->process == p->steps->process
+		       ? gs_run_compare_take_work(p->run, &r->work,
+						  gs_dict_string(p->dict, r->name_str))
+		       : 0;
+}
+
 static int take_record(struct places *p, const struct gs_record *r)
 {
 	const struct gs_rec_thread *t = (const void *)r;
@@ -197,8 +291,13 @@ static int take_record(struct places *p, const struct gs_record *r)
 		r->kind == GS_REC_CALL || r->kind == GS_REC_SAMPLE || r->kind == GS_REC_WAIT;
 	int ret = 0;
 
+	/* GPU work comes some time after the steps in which it ran, so it goes by its own times. */
+	if (r->kind == GS_REC_GPU_WORK)
+		return take_gpu_work(p, (const void *)r);
 	if (is_foreign_sum(p, r))
 		return 0;
+	if (gs_dict_apply(p->dict, r) == -ENOMEM)
+		return -ENOMEM;
 	if (r->kind == GS_REC_THREAD && t->process == p->steps->process && t->tid == p->steps->tid)
 		p->thread = t->id;
 	while (ret == 0 && p->next < gs_run_compare_n_bounds(p->run) &&
@@ -233,6 +332,9 @@ static int read_places(const char *path, struct gs_run_compare_run *run, const s
 	struct gs_batch batch;
 	int r = gs_recording_open(path, &reader, err);
 
+	p.dict = gs_dict_new();
+	if (r == 0 && !p.dict)
+		r = -ENOMEM;
 	if (r == 0)
 		r = gs_aggregate_new(&p.own);
 	if (r == 0)
@@ -242,6 +344,9 @@ static int read_places(const char *path, struct gs_run_compare_run *run, const s
 	r = r > 0 ? 0 : r;
 	while (r == 0 && p.next < gs_run_compare_n_bounds(run))
 		r = end_block(&p);
+	if (r == 0)
+		r = gs_run_compare_end_work(run);
+	gs_dict_free(&p.dict);
 	gs_aggregate_free(&p.own);
 	gs_aggregate_free(&p.others);
 	gs_buf_fini(&p.own_records);
@@ -271,7 +376,20 @@ static int read_run(const char *path, struct gs_run_compare_run **ret)
 
 /* --- what is compared with what --- */
 
-static int write_results(const struct cmd_compare_runs *o,
+enum page { AS_TEXT, AS_HTML, AS_PDF };
+
+static int write_pdf(FILE *out, const struct gs_run_compare_result *results, size_t n,
+		     struct gs_err *err)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf pdf = GS_BUF_INIT(64u << 20);
+	int r = gs_run_page_write_comparison_pdf(&pdf, results, n, err);
+
+	if (r == 0 && fwrite(pdf.data, 1, pdf.bytes, out) != pdf.bytes)
+		r = -EIO;
+	return r;
+}
+
+static int write_results(const struct cmd_compare_runs *o, enum page page,
 			 const struct gs_run_compare_result *results, size_t n,
 			 struct gs_run_compare_style *style)
 {
@@ -288,8 +406,12 @@ static int write_results(const struct cmd_compare_runs *o,
 	gs_cli_summary_page(stdout, o->output, true, o->width, &terminal);
 	style->width = terminal.width;
 	style->color = terminal.color;
+	if (r == 0 && !out)
+		r = -ENOMEM;
 	if (r == 0)
-		r = out ? gs_run_compare_write(out, results, n, style) : -ENOMEM;
+		r = page == AS_PDF    ? write_pdf(out, results, n, &err)
+		    : page == AS_HTML ? gs_run_page_write_comparison(out, results, n)
+				      : gs_run_compare_write(out, results, n, style);
 	r = gs_output_close(&file, r, &err);
 	if (r < 0)
 		gs_cli_print_message("cannot write %s: %s",
@@ -300,8 +422,8 @@ static int write_results(const struct cmd_compare_runs *o,
 	return r;
 }
 
-static int compare_runs(const struct cmd_compare_runs *o, struct gs_run_compare_style *style,
-			struct gs_run_compare_run **runs)
+static int compare_runs(const struct cmd_compare_runs *o, enum page page,
+			struct gs_run_compare_style *style, struct gs_run_compare_run **runs)
 {
 	const struct gs_run_compare_run *const *all = (const void *)runs;
 	size_t n_base = o->n_base ? o->n_base : 1, n = o->n_base ? 1 : o->n_files - 1;
@@ -314,19 +436,34 @@ static int compare_runs(const struct cmd_compare_runs *o, struct gs_run_compare_
 	if (r < 0)
 		gs_cli_print_message("%s", strerror(-r));
 	else
-		r = write_results(o, results, n, style);
+		r = write_results(o, page, results, n, style);
 	for (size_t i = 0; results && i < n; i++)
 		gs_run_compare_result_fini(&results[i]);
 	return r;
 }
 
-static int find_format(const struct cmd_compare_runs *o, enum gs_run_compare_format *ret)
+/* A suffix, or with --format, whatever the file is called. */
+static bool is_page(const struct cmd_compare_runs *o, const char *word)
+{
+	size_t bytes = o->output ? strlen(o->output) : 0, n = strlen(word) + 1;
+
+	if (o->format)
+		return strcmp(o->format, word) == 0;
+	return bytes > n && o->output[bytes - n] == '.' &&
+	       strcmp(o->output + bytes - n + 1, word) == 0;
+}
+
+static int find_format(const struct cmd_compare_runs *o, enum gs_run_compare_format *ret,
+		       enum page *ret_page)
 {
 	static const char *const words[] = {"table", "json", "yaml"};
 	static const char *const suffixes[] = {".txt", ".json", ".yaml"};
 	size_t bytes = o->output ? strlen(o->output) : 0;
 
 	*ret = GS_RUN_COMPARE_TABLE;
+	*ret_page = is_page(o, "html") ? AS_HTML : is_page(o, "pdf") ? AS_PDF : AS_TEXT;
+	if (*ret_page != AS_TEXT)
+		return *ret_page == AS_HTML || o->output ? 0 : -EINVAL;
 	if (!o->format && (!o->output || strcmp(o->output, "-") == 0))
 		return 0;
 	for (unsigned i = 0; i < GS_ARRAY_LEN(words); i++) {
@@ -344,12 +481,13 @@ int gs_cmd_compare_runs(const struct cmd_compare_runs *o)
 {
 	struct gs_run_compare_run *runs[RUNS_MAX] = {0};
 	struct gs_run_compare_style style = {0};
+	enum page page;
 	size_t n = o->n_base + o->n_files;
 	int r = 0;
 
-	if (find_format(o, &style.format) < 0) {
+	if (find_format(o, &style.format, &page) < 0) {
 		gs_cli_print_message(
-			"a comparison of recordings is a table, JSON or YAML: --format, or -o FILE.txt, FILE.json or FILE.yaml");
+			"a comparison of recordings is a table, JSON, YAML, a page or a PDF: --format, or -o FILE.txt, FILE.json, FILE.yaml, FILE.html or FILE.pdf");
 		return GS_EXIT_USAGE;
 	}
 	if (n < 2 || n > RUNS_MAX) {
@@ -360,7 +498,7 @@ int gs_cmd_compare_runs(const struct cmd_compare_runs *o)
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = read_run(i < o->n_base ? o->base[i] : o->files[i - o->n_base], &runs[i]);
 	if (r == 0)
-		r = compare_runs(o, &style, runs);
+		r = compare_runs(o, page, &style, runs);
 	for (size_t i = 0; i < n; i++)
 		gs_run_compare_free_run(&runs[i]);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;

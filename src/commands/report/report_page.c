@@ -11,7 +11,7 @@
 
 #include "analysis/rules/trace.h"
 #include "commands/common/cli.h"
-#include "commands/common/findings.h"
+#include "output/findings/findings.h"
 #include "commands/report/damage.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"

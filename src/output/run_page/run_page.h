@@ -1,5 +1,5 @@
 /*
- * A recorded run as one file for people: HTML, or PDF. HTML needs no other file: the summary as JSON in a page that draws it
+ * A recorded run, or a comparison of several, as one file for people: HTML, or PDF. HTML needs no other file: the summary as JSON in a page that draws it
  * (web/report.html, web/run.js), findings, and an excerpt of the timeline. Its size is bounded: each list
  * has its most expensive rows, and how many are left out is in it. Nothing of it is markup that a traced
  * program chose: all texts are JSON, and the page's own policy lets no other script run.
@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "analysis/run_compare/run_compare.h"
 #include "core/base/buf.h"
 #include "core/base/err.h"
 #include "core/text/doc.h"
@@ -49,5 +50,11 @@ int gs_run_page_write(FILE *out, const struct gs_summary *summary, const struct 
  * gs_plot_close_document(). */
 int gs_run_page_write_pdf(struct gs_buf *out, const struct gs_summary *summary,
 			  const struct gs_run_page *page, struct gs_err *err);
+
+/* Comparisons of runs, as a page and as a PDF likewise. All items are in the page; a PDF has the first rows of each kind. */
+int gs_run_page_write_comparison(FILE *out, const struct gs_run_compare_result *results, size_t n);
+int gs_run_page_write_comparison_pdf(struct gs_buf *out,
+				     const struct gs_run_compare_result *results, size_t n,
+				     struct gs_err *err);
 
 #endif

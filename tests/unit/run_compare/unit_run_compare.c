@@ -16,6 +16,7 @@
 #include "../detect/random.h"
 #include "analysis/run_compare/run_compare.h"
 #include "core/base/mem.h"
+#include "model/trace/account.h"
 #include "model/trace/event.h"
 
 #define START_NS 5000000000ull
@@ -32,6 +33,7 @@ struct plan {
 	double long_ms;
 	const char *anchor, *host; /* NULL: the usual ones */
 	bool no_python, no_account, is_partial;
+	double whole_ms, disk_ms; /* of a run without steps; 0: it was watched only */
 };
 
 static const struct plan usual = {
@@ -104,6 +106,7 @@ static struct gs_run_compare_run *make_run(const char *file, const struct plan *
 					     .tid = PID,
 					     .comm = "train",
 					     .anchor = plan->anchor ? plan->anchor : "aten::sum"}};
+	struct gs_account_thread threads[2] = {{.critical = 0}, {.critical = 1}};
 	struct gs_run_compare_run *run = NULL;
 	struct sums sums = {0};
 	uint64_t at_ns = START_NS;
@@ -120,6 +123,14 @@ static struct gs_run_compare_run *make_run(const char *file, const struct plan *
 				   longer_ns[i]);
 		at_ns += steps[i].dur_ns;
 	}
+	whole.exit_status = plan->whole_ms > 0 ? 0 : -1;
+	whole.duration_ns =
+		(uint64_t)(plan->whole_ms * 1e6 * (1 + plan->noise * draw_normal(&seed)));
+	threads[1].time_ns[GS_STATE_DISK][GS_INSIDE_NONE] = (uint64_t)(plan->disk_ms * 1e6);
+	threads[1].time_ns[GS_STATE_CPU][GS_INSIDE_NONE] =
+		whole.duration_ns - (uint64_t)(plan->disk_ms * 1e6);
+	whole.account.threads = threads;
+	whole.account.n_threads = plan->no_account ? 0 : 2;
 	assert_int_equal(gs_run_compare_new_run(file, &run), 0);
 	assert_int_equal(
 		gs_run_compare_set_steps(run, plan->n_steps ? steps : NULL, plan->n_steps, &whole),
@@ -370,6 +381,57 @@ static void too_few_steps_say_nothing(void **state)
 	end_trial(&t);
 }
 
+/* Without steps: of several runs on a side a difference is shown, of one on each it is only told. */
+static void whole_runs_are_compared(void **state)
+{
+	struct plan base = usual, slow, watched;
+	struct trial t;
+	char text[GS_RUN_COMPARE_HEADLINE_BYTES];
+
+	(void)state;
+	base.n_steps = 0;
+	base.whole_ms = 10000;
+	base.disk_ms = 1000;
+	slow = watched = base;
+	slow.whole_ms = 12000;
+	slow.disk_ms = 3000;
+	watched.whole_ms = 0;
+	t = try(&base, 4, &slow, 4, 17);
+	assert_int_equal(t.result.verdict, GS_RUN_COMPARE_UNKNOWN);
+	assert_int_equal(t.result.whole.verdict, GS_RUN_COMPARE_SLOWER);
+	assert_true(fabs(t.result.whole.percent.mean - 20) < 4);
+	assert_true(t.result.whole.percent.plus_minus < 10);
+	assert_non_null(t.result.cause[GS_RUN_COMPARE_WHOLE]);
+	assert_string_equal(t.result.cause[GS_RUN_COMPARE_WHOLE]->name,
+			    gs_account_part_title(GS_PART_DISK));
+	gs_run_compare_headline(&t.result, text);
+	assert_non_null(strstr(text, "step time: not known: no steps were found"));
+	assert_non_null(strstr(text, "slower (1"));
+	end_trial(&t);
+	t = try(&base, 4, &base, 4, 19);
+	assert_int_equal(t.result.whole.verdict, GS_RUN_COMPARE_SAME);
+	assert_null(t.result.cause[GS_RUN_COMPARE_WHOLE]);
+	end_trial(&t);
+	t = try(&base, 1, &slow, 1, 21);
+	assert_true(t.result.whole.is_known && isnan(t.result.whole.percent.plus_minus));
+	assert_int_equal(t.result.whole.verdict, GS_RUN_COMPARE_UNKNOWN);
+	assert_null(t.result.cause[GS_RUN_COMPARE_WHOLE]);
+	assert_non_null(strstr(gs_run_compare_headline(&t.result, text),
+			       "one run on each side does not show how much equal runs differ"));
+	end_trial(&t);
+	/* How long it was watched says nothing of the program. */
+	t = try(&base, 4, &watched, 1, 23);
+	assert_false(t.result.whole.is_known);
+	assert_true(has_note(&t.result, "not of a command that ended by itself"));
+	end_trial(&t);
+	/* Steps say more than the whole. */
+	base.n_steps = usual.n_steps;
+	t = try(&base, 1, &base, 1, 25);
+	assert_int_equal(t.result.verdict, GS_RUN_COMPARE_SAME);
+	assert_false(t.result.whole.is_known);
+	end_trial(&t);
+}
+
 static void other_work_is_noted(void **state)
 {
 	struct plan other = usual;
@@ -457,6 +519,7 @@ int main(void)
 		cmocka_unit_test(a_near_miss_is_not_claimed),
 		cmocka_unit_test(where_no_place_makes_half_none_is_named),
 		cmocka_unit_test(too_few_steps_say_nothing),
+		cmocka_unit_test(whole_runs_are_compared),
 		cmocka_unit_test(other_work_is_noted),
 		cmocka_unit_test(json_has_what_the_text_has),
 		cmocka_unit_test(hostile_names_are_harmless),
