@@ -84,7 +84,7 @@ def bench_agent(o):
             s.wait()
     off, on = statistics.median(used[False]), statistics.median(used[True])
     print(f'agent, {o.gpus} GPUs, {o.processes} processes, {o.rounds} x {o.seconds:g} s at 1 Hz: {100 * off:.3f} % of a core without findings, '
-          f'{100 * on:.3f} % with them: {on / off:.2f} x')  # fmt: skip
+          f'{100 * on:.3f} % with them: {on / off:.2f} x, {100 * (on - off):.3f} % of a core more, {(on - off) / 0.005:.2f} of 0.5 %')  # fmt: skip
 
 
 def run_trace(o, hang_after):

@@ -8,9 +8,6 @@
 
 #include "core/base/fmt.h"
 
-#define S 1000000000LL
-#define H (3600 * S)
-
 enum { NAME, CONDITION, CLEAR, FOR, COOLDOWN, SUBJECT, SEVERITY, MESSAGE };
 static const char *const rule_columns[] = {"name",    "condition", "clear",   "for", "cooldown",
 					   "subject", "severity",  "message", NULL};
@@ -76,21 +73,21 @@ const struct gs_conf_key gs_alert_keys[] = {
 	{KEY("enabled", GS_CONF_BOOL, AT(enabled), "true", "false: no rule is evaluated.")},
 	{KEY("interval", GS_CONF_DURATION, AT(interval_ns), "5s",
 	     "Time between two evaluations of the rules; at least the time between two readings."),
-	 .min = S / 10, .max = H},
+	 .min = GS_CONF_S / 10, .max = GS_CONF_H},
 	{KEY("window", GS_CONF_DURATION, AT(window_ns), "0",
 	     "For `gpuscope job`: window of job figures, which cover between half and all of it; 0: 30s. The\n"
 	     "agent uses jobs.window."),
-	 .max = 24 * H},
+	 .max = 24 * GS_CONF_H},
 	{KEY("for", GS_CONF_DURATION, AT(for_ns), "30s",
 	     "How long a condition must hold continuously before its rule fires; default of rules."),
-	 .max = 24 * H},
+	 .max = 24 * GS_CONF_H},
 	{KEY("cooldown", GS_CONF_DURATION, AT(cooldown_ns), "10m",
 	     "Time after the end of an alert during which its rule does not fire again for the same subject."),
-	 .max = 168 * H},
+	 .max = 168 * GS_CONF_H},
 	{KEY("repeat", GS_CONF_DURATION, AT(repeat_ns), "0",
 	     "Send firing alerts to the webhook again at this interval; 0: never, but every minute to an\n"
 	     "Alertmanager, which forgets them."),
-	 .max = 24 * H},
+	 .max = 24 * GS_CONF_H},
 	{KEY("max_per_minute", GS_CONF_NUMBER, AT(max_per_minute), "10",
 	     "Maximum number of alerts that start firing per minute; others wait for the next minute."),
 	 .min = 1, .max = GS_ALERT_MINUTE_MAX},
@@ -105,10 +102,10 @@ const struct gs_conf_key gs_alert_keys[] = {
 	 .bytes = SIZE(state_file)},
 	{KEY("timeout", GS_CONF_DURATION, AT(timeout_ns), "10s",
 	     "Time limit of one attempt to send."),
-	 .min = S / 10, .max = 300 * S},
+	 .min = GS_CONF_S / 10, .max = 300 * GS_CONF_S},
 	{KEY("give_up", GS_CONF_DURATION, AT(give_up_ns), "15m",
 	     "A message that could not be sent for this time is dropped and counted."),
-	 .min = S, .max = 24 * H},
+	 .min = GS_CONF_S, .max = 24 * GS_CONF_H},
 	{KEY("queue", GS_CONF_NUMBER, AT(queue), "256",
 	     "Maximum number of queued messages per receiver; further ones are dropped and counted."),
 	 .min = 1, .max = 4096},
@@ -321,7 +318,7 @@ static int read_duration(const struct maker *m, const struct gs_conf_cell *row, 
 	if (!row[column].line)
 		return 0;
 	if (n && (!isdigit((unsigned char)text[n - 1]) || strcmp(text, "0") == 0) &&
-	    gs_parse_ns(text, 1, ret_ns) == 0 && *ret_ns <= (uint64_t)(168 * H))
+	    gs_parse_ns(text, 1, ret_ns) == 0 && *ret_ns <= (uint64_t)(168 * GS_CONF_H))
 		return 0;
 	snprintf(
 		what, sizeof(what),
@@ -671,7 +668,7 @@ void gs_alert_conf_resolve(struct gs_alert_conf *c)
 	if (!c->email[0].from[0] && address_valid(c->email[0].username))
 		snprintf(c->email[0].from, sizeof(c->email[0].from), "%s", c->email[0].username);
 	if (c->webhook.payload == GS_ALERT_PAYLOAD_ALERTMANAGER && !c->repeat_ns)
-		c->repeat_ns = 60 * S;
+		c->repeat_ns = 60 * GS_CONF_S;
 }
 
 bool gs_alert_conf_any(const struct gs_alert_conf *c)

@@ -421,16 +421,15 @@ static void begin_state(void *state, const void *options)
 static const struct gs_conf_key change_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_change_options, field)
 	{"training_samples", GS_CONF_NUMBER, OPTION(training_samples), "128",
-	 "Samples taken as usual before anything is judged.", 16, BASELINE_MAX},
+	 "First samples, which are the baseline and are not checked.", 16, BASELINE_MAX},
 	{"baseline_samples", GS_CONF_NUMBER, OPTION(baseline_samples), "512",
-	 "What is usual is renewed from so many usual samples; at least training_samples.", 16,
-	 BASELINE_MAX},
+	 "Samples of the current baseline; at least training_samples.", 16, BASELINE_MAX},
 	{"min_change", GS_CONF_RATIO, OPTION(min_change), "2%", "Smallest change to look for."},
 	{"false_alarm_samples", GS_CONF_NUMBER, OPTION(false_alarm_samples), "1000000",
 	 "Mean number of independent samples from one false alarm to the next.", 100,
 	 1000000000000},
 	{"usual_after_samples", GS_CONF_NUMBER, OPTION(usual_after_samples), "2048",
-	 "A change that lasts so many samples is usual from then on.", 64, 1000000000},
+	 "A change that lasts for this many samples becomes the new baseline.", 64, 1000000000},
 };
 
 DETECT_SCHEMA(change, struct gs_detect_change_options, "Detector of change points.");

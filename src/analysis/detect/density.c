@@ -229,11 +229,11 @@ static const char *const starts[] = {"kmeans", "quantile", NULL};
 static const struct gs_conf_key density_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_density_options, field)
 	{"skipped_samples", GS_CONF_NUMBER, OPTION(skipped_samples), "64",
-	 "Samples at the begin that are not trained on: the warm-up.", 0, 1000000000},
+	 "First samples, which are not used for training (warm-up).", 0, 1000000000},
 	{"training_samples", GS_CONF_NUMBER, OPTION(training_samples), "512",
 	 "Samples that the model is fitted to.", 16, 65536},
 	{"max_components", GS_CONF_NUMBER, OPTION(max_components), "6",
-	 "Most components; BIC chooses their number.", 1, GS_DETECT_MAX_COMPONENTS},
+	 "Maximum number of components; BIC selects their number.", 1, GS_DETECT_MAX_COMPONENTS},
 	{"covariance", GS_CONF_CHOICE, OPTION(covariance), "full",
 	 "Whether values of one component depend on each other.", .choices = covariances},
 	{"start", GS_CONF_CHOICE, OPTION(start), "kmeans", "How the fit begins.",
@@ -241,18 +241,18 @@ static const struct gs_conf_key density_keys[] = {
 	{"seed", GS_CONF_NUMBER, OPTION(seed), "1", "Of the random choices of kmeans.", 0,
 	 INT64_MAX},
 	{"floor", GS_CONF_REAL, OPTION(floor), "0.0001",
-	 "Added to each variance: what differs by less than its root, 1 %, is alike.", 0, 1000000},
+	 "Added to each variance: differences below its root, 1 %, do not count.", 0, 1000000},
 	{"tolerance", GS_CONF_REAL, OPTION(tolerance), "0.001",
-	 "The fit ends when the mean log likelihood gains less.", 0, 1},
+	 "The fit ends when the mean log likelihood increases by less than this.", 0, 1},
 	{"max_iterations", GS_CONF_NUMBER, OPTION(max_iterations), "100", "Of the fit.", 1, 10000},
 	{"density_quantile", GS_CONF_RATIO, OPTION(density_quantile), "1%",
 	 "Share of the training samples whose density is low."},
 	{"window_samples", GS_CONF_NUMBER, OPTION(window_samples), "32",
-	 "Newest samples that are judged together.", 1, WINDOW_MAX},
+	 "Number of newest samples that are checked together.", 1, WINDOW_MAX},
 	{"flagged_share", GS_CONF_RATIO, OPTION(flagged_share), "30%",
-	 "Share of them with a low density that is a finding."},
+	 "Share of them with a low density from which on a finding is reported."},
 	{"usual_after_samples", GS_CONF_NUMBER, OPTION(usual_after_samples), "4096",
-	 "A finding that lasts so many samples is usual from then on.", 64, 1000000000},
+	 "A finding that lasts for this many samples becomes the new baseline.", 64, 1000000000},
 };
 
 DETECT_SCHEMA(density, struct gs_detect_density_options, "Detector of unusual densities.");

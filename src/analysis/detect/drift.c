@@ -45,7 +45,7 @@ static enum gs_detect_outcome feed_drift(void *state, const void *options, uint6
 static const struct gs_conf_key drift_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_drift_options, field)
 	{"bucket", GS_CONF_DURATION, OPTION(bucket_ns), "15s",
-	 "The median of so much time is one point of the trend.", 1000000, 86400000000000},
+	 "Time whose median is one point of the trend.", 1000000, 86400000000000},
 	{"max_buckets", GS_CONF_NUMBER, OPTION(max_buckets), "40", "Points that are kept.", 9,
 	 TREND_MAX_BUCKETS},
 	{"min_buckets", GS_CONF_NUMBER, OPTION(min_buckets), "16", "Fewer show no trend.", 9,
@@ -53,7 +53,7 @@ static const struct gs_conf_key drift_keys[] = {
 	{"min_change", GS_CONF_RATIO, OPTION(min_change), "3%",
 	 "Smallest change over the points to report."},
 	{"min_z", GS_CONF_REAL, OPTION(min_z), "4.5",
-	 "Least significance: z of Mann and Kendall's test.", 1, 100},
+	 "Minimum significance: z of the Mann-Kendall test.", 1, 100},
 };
 
 DETECT_SCHEMA(drift, struct gs_detect_drift_options, "Detector of drift.");

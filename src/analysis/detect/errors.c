@@ -107,7 +107,8 @@ static enum gs_detect_outcome tick_errors(void *state, const void *options, uint
 #define ERRORS_ROW(row, errors_, reads_, finds_)                                                   \
 	static const struct gs_conf_key row##_keys[] = {                                           \
 		{"min_errors", GS_CONF_NUMBER, OPTION(min_errors), (errors_),                      \
-		 "Errors in the window.", 1, 1000000000},                                          \
+		 "Number of errors in the window from which on a finding is reported.", 1,         \
+		 1000000000},                                                                      \
 		{"window", GS_CONF_DURATION, OPTION(window_ns), "1m",                              \
 		 "Time over which errors are added up.", 1000000, 86400000000000},                 \
 		{"quiet", GS_CONF_DURATION, OPTION(quiet_ns), "10m",                               \

@@ -74,9 +74,9 @@ static enum gs_detect_outcome feed_fragmentation(void *state, const void *option
 static const struct gs_conf_key fragmentation_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_fragmentation_options, field)
 	{"window_samples", GS_CONF_NUMBER, OPTION(window_samples), "64",
-	 "Samples over which the peak of use is looked for: several steps.", 2, 65536},
+	 "Number of samples whose peak of use counts; should cover several steps.", 2, 65536},
 	{"unused_share", GS_CONF_RATIO, OPTION(unused_share), "30%",
-	 "Share of what is reserved that not even the peak uses."},
+	 "Share of the reserved memory that is unused even at the peak."},
 	{"unused_bytes", GS_CONF_REAL, OPTION(unused_bytes), "1073741824", "And at least so much.",
 	 0, 1000000000000000},
 };

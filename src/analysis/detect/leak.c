@@ -78,9 +78,10 @@ static enum gs_detect_outcome feed_leak(void *state, const void *options, uint64
 static const struct gs_conf_key leak_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_leak_options, field)
 	{"skipped", GS_CONF_DURATION, OPTION(skipped_ns), "2m",
-	 "At the begin, while a program loads and its caches fill.", 0, 86400000000000},
+	 "Time at the start that is ignored, while a program loads and its caches fill.", 0,
+	 86400000000000},
 	{"bucket", GS_CONF_DURATION, OPTION(bucket_ns), "5s",
-	 "The least of so much time is one point of the trend.", 1000000, 86400000000000},
+	 "Time whose minimum is one point of the trend.", 1000000, 86400000000000},
 	{"max_buckets", GS_CONF_NUMBER, OPTION(max_buckets), "64", "Points that are kept.", 9,
 	 TREND_MAX_BUCKETS},
 	{"min_buckets", GS_CONF_NUMBER, OPTION(min_buckets), "24", "Fewer show no trend.", 9,
@@ -88,7 +89,7 @@ static const struct gs_conf_key leak_keys[] = {
 	{"min_growth_bytes", GS_CONF_REAL, OPTION(min_growth_bytes), "67108864",
 	 "Smallest growth over the points to report.", 1, 1000000000000000},
 	{"min_z", GS_CONF_REAL, OPTION(min_z), "4.5",
-	 "Least significance: z of Mann and Kendall's test.", 1, 100},
+	 "Minimum significance: z of the Mann-Kendall test.", 1, 100},
 };
 
 DETECT_SCHEMA(leak, struct gs_detect_leak_options, "Detector of leaks.");

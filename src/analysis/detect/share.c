@@ -95,9 +95,9 @@ static enum gs_detect_outcome feed_share(void *state, const void *options, uint6
 #define SHARE_ROW(row, window_, share_, amount_, amount_help_, reads_, finds_)                     \
 	static const struct gs_conf_key row##_keys[] = {                                           \
 		{"window_samples", GS_CONF_NUMBER, OPTION(window_samples), (window_),              \
-		 "Newest intervals that are judged together.", 2, 65536},                          \
+		 "Number of newest intervals that are checked together.", 2, 65536},               \
 		{"min_share", GS_CONF_RATIO, OPTION(min_share), (share_),                          \
-		 "Least share of all that was in them."},                                          \
+		 "Minimum share of everything in them."},                                          \
 		{"min_amount", GS_CONF_REAL, OPTION(min_amount), (amount_), (amount_help_), 0,     \
 		 1000000000000000},                                                                \
 	};                                                                                         \

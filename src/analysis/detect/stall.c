@@ -104,15 +104,15 @@ static enum gs_detect_outcome feed_stall(void *state, const void *options, uint6
 static const struct gs_conf_key stall_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_stall_options, field)
 	{"quiet", GS_CONF_DURATION, OPTION(quiet_ns), "30s",
-	 "Least time without a sample to report.", 1000000, 86400000000000},
+	 "Minimum time without a sample to report.", 1000000, 86400000000000},
 	{"period_factor", GS_CONF_REAL, OPTION(period_factor), "5",
-	 "So many times the usual time between samples is no stall.", 1, 1000000},
+	 "Multiple of the usual time between samples that is not yet a stall.", 1, 1000000},
 	{"pause_factor", GS_CONF_REAL, OPTION(pause_factor), "2",
-	 "So many times the longest pause in the window is no stall.", 1, 1000000},
+	 "Multiple of the longest pause in the window that is not yet a stall.", 1, 1000000},
 	{"window_samples", GS_CONF_NUMBER, OPTION(window_samples), "1024",
-	 "Times between samples that are remembered.", 8, 65536},
+	 "Number of times between samples in the window.", 8, 65536},
 	{"min_samples", GS_CONF_NUMBER, OPTION(min_samples), "16",
-	 "With fewer times there is no rhythm yet.", 2, 65536},
+	 "With fewer times, no stall is reported.", 2, 65536},
 };
 
 DETECT_SCHEMA(stall, struct gs_detect_stall_options, "Detector of stalls.");

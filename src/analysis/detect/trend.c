@@ -128,7 +128,7 @@ void detect_trend_report(const struct trend *t, const struct trend_judgement *j,
 	ret->limit = min_z;
 	ret->n_before = ret->n_after = t->n_points / 3;
 	detect_add_parameter(ret, "growth", j->growth);
-	detect_add_parameter(ret, "growth_per_s", seconds > 0 ? j->growth / seconds : 0);
+	detect_add_parameter(ret, "growth_per_second", seconds > 0 ? j->growth / seconds : 0);
 	detect_add_parameter(ret, "points", t->n_points);
-	detect_add_parameter(ret, "window_s", (double)(now_ns - t->times_ns[0]) / 1e9);
+	detect_add_parameter(ret, "window_seconds", (double)(now_ns - t->times_ns[0]) / 1e9);
 }

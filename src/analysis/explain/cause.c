@@ -4,8 +4,8 @@
  * The wall-clock account of a thread sums to the time that passed, so that a step which takes longer took
  * longer in some of its parts, and by how much is known. A part that makes half of the difference is
  * named, and how much of the difference it is stands beside it. It says where the time went; a GPU or an
- * interpreter that was waited for may say why. Where no part makes half of it, or the account covers too
- * little time, the cause is not known.
+ * interpreter that was waited for may say why. Where no part makes half of it, or another makes as much (to a tenth of it),
+ * or the account covers too little time, the cause is not known.
  */
 #include <errno.h>
 #include <math.h>
@@ -443,8 +443,23 @@ static void add_evidence(struct gs_explain_cause *c, const char *key, const char
 	c->evidence[at] = item;
 }
 
+/* Does another part make as much of the difference? Then it is not known which is the cause. Calls may lie in one another. */
+static bool has_equal(const double before[N_ROWS], const double after[N_ROWS], double difference,
+		      unsigned best)
+{
+	double most = (after[best] - before[best]) / difference;
+
+	for (unsigned row = 0; row < GS_PART_COUNT && best < GS_PART_COUNT; row++) {
+		double share = (after[row] - before[row]) / difference;
+
+		if (row != best && share <= MOST_SHARE && most - share < EXPLAIN_CLEAR_SHARE)
+			return true;
+	}
+	return false;
+}
+
 /* The row that makes most of the difference, one of calls before the part that they lie in; N_ROWS: none
- * makes enough of it. */
+ * makes enough of it, or another one makes as much. */
 static unsigned find_row(const double before[N_ROWS], const double after[N_ROWS], double difference,
 			 double *ret_share)
 {
@@ -461,7 +476,7 @@ static unsigned find_row(const double before[N_ROWS], const double after[N_ROWS]
 		}
 	}
 	*ret_share = fmin(1, most);
-	return best;
+	return best < N_ROWS && has_equal(before, after, difference, best) ? N_ROWS : best;
 }
 
 static void describe_row(struct gs_explain_cause *c, unsigned row, double before, double after,
@@ -648,6 +663,7 @@ void explain_evidence_judge_calls(const struct evidence *e, const struct gs_expl
 	const struct gpu *g = only_gpu_of(e, f->pid);
 	struct gs_explain_cause c = {.key = NULL};
 	struct window before, after;
+	double most = 0, second = 0;
 
 	if (!t || difference == 0)
 		return;
@@ -662,12 +678,21 @@ void explain_evidence_judge_calls(const struct evidence *e, const struct gs_expl
 		double share = (is - was) / difference;
 
 		add_evidence(&c, gs_account_part_name(part), gs_account_part_title(part), was, is);
-		if (share < NAMED_SHARE || share > MOST_SHARE || fmin(1, share) <= c.confidence)
+		if (share > MOST_SHARE)
+			continue;
+		second = share > most ? most : fmax(second, share);
+		most = fmax(most, share);
+		if (share < NAMED_SHARE || fmin(1, share) <= c.confidence)
 			continue;
 		c.key = gs_account_part_name(part);
 		c.command = command_of_row(part);
 		c.confidence = fmin(1, share);
 		describe_calls(&c, part, was, is);
+	}
+	if (c.key && most - second < EXPLAIN_CLEAR_SHARE) {
+		c.key = c.command = NULL; /* another part is as likely */
+		c.text[0] = '\0';
+		c.confidence = 0;
 	}
 	if (!c.key && g)
 		c.key = find_gpu_cause(g, since_ns, until_ns, f->pid, c.text, sizeof(c.text),

@@ -14,6 +14,7 @@
 #include "core/base/fmt.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/near/near.h"
 #include "core/base/vec.h"
 
 #define N_STEP_DETECTORS 3
@@ -134,6 +135,33 @@ void gs_explain_free(struct gs_explain **explain)
 	*explain = NULL;
 }
 
+#define LIST_OF_OPTIONS "`gpuscope explain --set help` lists them"
+
+/* That there is no such option, and which one may be meant: the nearest of the nearest detector. -EINVAL. */
+static int refuse_option(const char *key, const char *name, struct gs_err *err)
+{
+	const struct gs_conf_section *section;
+	const struct gs_detector *detector;
+	struct gs_near near;
+
+	gs_near_init(&near, name);
+	for (unsigned i = 0; gs_detectors[i]; i++)
+		gs_near_add(&near, gs_detectors[i]->name);
+	detector = near.name ? gs_detect_find(near.name) : NULL;
+	section = detector ? detector->options->sections : NULL;
+	if (section && key[strlen(name)]) {
+		gs_near_init(&near, key + strlen(name) + 1);
+		for (size_t k = 0; k < section->n_keys; k++)
+			gs_near_add(&near, section->keys[k].name);
+		if (near.name)
+			return gs_err_set(
+				err, -EINVAL,
+				"no option \"%s\" of a detector; did you mean \"%s.%s\"? " LIST_OF_OPTIONS,
+				key, detector->name, near.name);
+	}
+	return gs_err_set(err, -EINVAL, "no option \"%s\" of a detector: " LIST_OF_OPTIONS, key);
+}
+
 int gs_explain_set(struct gs_explain *explain, const char *key, const char *value,
 		   struct gs_err *err)
 {
@@ -141,7 +169,7 @@ int gs_explain_set(struct gs_explain *explain, const char *key, const char *valu
 	const struct gs_conf_section *section;
 	char name[64];
 
-	snprintf(name, sizeof(name), "%.*s", dot ? (int)(dot - key) : 0, key);
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(key, "."), key);
 	for (unsigned i = 0; dot && gs_detectors[i]; i++) {
 		if (strcmp(gs_detectors[i]->name, name) != 0)
 			continue;
@@ -151,7 +179,7 @@ int gs_explain_set(struct gs_explain *explain, const char *key, const char *valu
 				return gs_conf_put(gs_detectors[i]->options, dot + 1, value,
 						   &explain->options[i], err);
 	}
-	return gs_err_set(err, -EINVAL, "no option \"%s\" of a detector", key);
+	return refuse_option(key, name, err);
 }
 
 void gs_explain_set_namer(struct gs_explain *explain, gs_explain_name_fn name, void *ctx)

@@ -244,6 +244,11 @@ const char *gs_explain_advice(const struct gs_explain_finding *finding);
 /* "steps", "gpu_state": a word of data for enum gs_explain_subject. */
 const char *gs_explain_subject_name(enum gs_explain_subject subject);
 
+/* A finding's detector and subject as one number above 0, for what has room for no more (a signal); 0: of no detector that is
+ * known. The other one has it in words, "idle of idle_gpu"; false: that is not such a number, as a foreign one may be. */
+int gs_explain_number(const struct gs_explain_finding *finding);
+bool gs_explain_number_text(int number, char *out, size_t bytes);
+
 /* "ns", "bytes", "ratio", "celsius", "count": the unit of before and after. */
 const char *gs_explain_unit(const struct gs_explain_finding *finding);
 

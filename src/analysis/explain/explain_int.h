@@ -4,6 +4,11 @@
 
 #include "analysis/explain/explain.h"
 
+/* Of what grew: then the process or call site is named. Of a difference: a cause that is named makes so much more of it than
+ * any other. */
+#define EXPLAIN_NAMED_SHARE 0.5
+#define EXPLAIN_CLEAR_SHARE 0.1
+
 /* "node7 GPU 0". */
 void explain_name_gpu(const struct gs_node_snapshot *node, uint32_t gpu,
 		      char out[GS_EXPLAIN_NAME_BYTES]);
@@ -92,6 +97,10 @@ void explain_growth_add(struct growth *growth, const char *of, uint32_t id, cons
 uint32_t explain_growth_find(const struct growth *growth, const char *of, uint64_t from_ns,
 			     uint64_t to_ns, double *ret_bytes, double *ret_share);
 
+/* By how much one of them, or all (id 0), grew; 0 when it has gone. */
+double explain_growth_of(const struct growth *growth, const char *of, uint32_t id, uint64_t from_ns,
+			 uint64_t to_ns);
+
 /* Which process makes most of what the memory of a node or GPU grew by. */
 void explain_growth_judge(const struct growth *growth, const struct gs_explain_finding *finding,
 			  uint64_t until_ns, struct gs_explain_cause *cause);
@@ -131,7 +140,7 @@ void explain_sites_take_second(struct sites *sites, uint32_t pid, uint64_t time_
 void explain_sites_describe(const struct sites *sites, struct gs_explain_cause *cause);
 
 /* From which place most of the growth comes. */
-void explain_sites_judge(const struct sites *sites, const struct gs_explain_finding *finding,
+void explain_sites_judge(struct sites *sites, const struct gs_explain_finding *finding,
 			 uint64_t until_ns, struct gs_explain_cause *cause);
 
 /* --- overlap.c: communication and computation by the GPU's own times --- */

@@ -16,7 +16,6 @@
 #define N_POINTS    128
 #define SPACING_NS  1000000000ull /* of the first points */
 #define GONE_NS     60000000000ull
-#define NAMED_SHARE 0.5 /* of the growth: then the process is named */
 
 struct growth_point {
 	uint64_t time_ns;
@@ -144,12 +143,12 @@ static double bytes_at(const struct holder *h, uint64_t time_ns)
 }
 
 /* Which process has most of what was added between the two times to all that is in use; or, from 0 on, most of what
- * processes hold then: what a driver keeps for itself says nothing about them. NULL: none has, or it is not known. */
+ * processes hold then: what a driver keeps for itself says nothing about them. NULL: none has, another has as much, or it is not known. */
 static const struct holder *find_most(const struct growth *g, const char *of, uint64_t from_ns,
 				      uint64_t to_ns, double *ret_bytes, double *ret_share)
 {
 	const struct holder *found = NULL;
-	double all = 0, most = 0;
+	double all = 0, most = 0, second = 0;
 
 	for (uint32_t i = 0; i < g->n; i++) {
 		const struct holder *h = g->holders[i];
@@ -161,13 +160,33 @@ static const struct holder *find_most(const struct growth *g, const char *of, ui
 		if (!h->pid == (from_ns != 0))
 			all += bytes;
 		if (h->pid && bytes > most) {
+			second = most;
 			most = bytes;
 			found = h;
+		} else if (h->pid && bytes > second) {
+			second = bytes;
 		}
 	}
 	*ret_bytes = most;
 	*ret_share = fmin(1, most / all);
-	return all > 0 && most >= NAMED_SHARE * all ? found : NULL;
+	return all > 0 && most >= EXPLAIN_NAMED_SHARE * all &&
+			       most - second > EXPLAIN_CLEAR_SHARE * all
+		       ? found
+		       : NULL;
+}
+
+double explain_growth_of(const struct growth *g, const char *of, uint32_t pid, uint64_t from_ns,
+			 uint64_t to_ns)
+{
+	for (uint32_t i = 0; i < g->n; i++) {
+		const struct holder *h = g->holders[i];
+
+		if (h->pid == pid && strcmp(h->of, of) == 0)
+			return to_ns > h->last_ns + 2 * h->spacing_ns
+				       ? 0
+				       : bytes_at(h, to_ns) - bytes_at(h, from_ns);
+	}
+	return 0;
 }
 
 uint32_t explain_growth_find(const struct growth *g, const char *of, uint64_t from_ns,

@@ -11,6 +11,7 @@
 
 #include "analysis/explain/explain_int.h"
 #include "core/base/fmt.h"
+#include "core/base/mem.h"
 #include "core/base/map.h"
 #include "model/trace/class.h"
 
@@ -19,6 +20,7 @@
 #define SITE_SHIFT  48 /* of a value in the map: the place above, bytes below */
 #define NAME_BYTES  64
 #define PLACE_BYTES 112
+#define LOOK_NS     1000000000ull
 
 struct site {
 	uint32_t pid;
@@ -35,6 +37,7 @@ struct sites {
 	struct gs_map blocks;  /* hash of process and address -> place and bytes */
 	bool is_full;          /* blocks, or places, were left out */
 	struct growth *growth; /* owned; of each process, by place and 1 */
+	uint64_t looked_ns;    /* when lines were looked for, which takes long, last */
 	gs_explain_name_fn name;
 	void *ctx;
 };
@@ -163,8 +166,69 @@ void explain_sites_describe(const struct sites *s, struct gs_explain_cause *caus
 		 cause->confidence * 100);
 }
 
-void explain_sites_judge(const struct sites *s, const struct gs_explain_finding *f,
-			 uint64_t until_ns, struct gs_explain_cause *ret)
+/* Of a call site that is named; "" where it is not. */
+static void name_place(const struct sites *s, const struct site *site, char out[PLACE_BYTES])
+{
+	out[0] = '\0';
+	if (s->name && site->site)
+		s->name(s->ctx, site->site, out, PLACE_BYTES);
+}
+
+struct line {
+	const struct site *site; /* the first of it */
+	double bytes;            /* of all of it */
+	char place[PLACE_BYTES];
+};
+
+/* How many lines, which are as many as sites at most, and by how much each has grown. */
+static uint32_t list_lines(const struct sites *s, const char *of,
+			   const struct gs_explain_finding *f, uint64_t until_ns,
+			   struct line *lines)
+{
+	uint32_t n = 0, k;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		if (s->sites[i].pid != f->pid)
+			continue;
+		name_place(s, &s->sites[i], lines[n].place);
+		if (!lines[n].place[0])
+			continue;
+		for (k = 0; strcmp(lines[k].place, lines[n].place) != 0; k++)
+			;
+		if (k == n)
+			lines[n++].site = &s->sites[i];
+		lines[k].bytes +=
+			explain_growth_of(s->growth, of, i + 1, f->begun.since_ns, until_ns);
+	}
+	return n;
+}
+
+/* One line of code is reached by several stacks, which are sites of their own: together they may have most of what grew. The first
+ * of them and 1; 0: no line has, or it is not known. */
+static uint32_t find_line(const struct sites *s, const char *of, const struct gs_explain_finding *f,
+			  uint64_t until_ns, double *ret_bytes, double *ret_share)
+{
+	GS_FREE struct line *lines = calloc(MAX_SITES, sizeof(*lines));
+	double all = explain_growth_of(s->growth, of, 0, f->begun.since_ns, until_ns), second = 0;
+	uint32_t n = lines ? list_lines(s, of, f, until_ns, lines) : 0;
+	const struct line *most = NULL;
+
+	for (uint32_t k = 0; k < n; k++)
+		if (!most || lines[k].bytes > most->bytes)
+			most = &lines[k];
+	for (uint32_t k = 0; k < n; k++)
+		if (&lines[k] != most && lines[k].bytes > second)
+			second = lines[k].bytes;
+	if (!most || all <= 0 || most->bytes < EXPLAIN_NAMED_SHARE * all ||
+	    most->bytes - second <= EXPLAIN_CLEAR_SHARE * all)
+		return 0;
+	*ret_bytes = most->bytes;
+	*ret_share = most->bytes < all ? most->bytes / all : 1;
+	return (uint32_t)(most->site - s->sites) + 1;
+}
+
+void explain_sites_judge(struct sites *s, const struct gs_explain_finding *f, uint64_t until_ns,
+			 struct gs_explain_cause *ret)
 {
 	char of[GS_EXPLAIN_NAME_BYTES];
 	double bytes, share;
@@ -174,6 +238,10 @@ void explain_sites_judge(const struct sites *s, const struct gs_explain_finding 
 		return;
 	name_process(f->pid, of);
 	site = explain_growth_find(s->growth, of, f->begun.since_ns, until_ns, &bytes, &share);
+	if (!site && (until_ns == s->looked_ns || until_ns >= s->looked_ns + LOOK_NS)) {
+		s->looked_ns = until_ns;
+		site = find_line(s, of, f, until_ns, &bytes, &share);
+	}
 	if (!site)
 		return;
 	ret->key = "call_site";

@@ -248,6 +248,25 @@ const char *gs_explain_subject_name(enum gs_explain_subject subject)
 	return (unsigned)subject < GS_ARRAY_LEN(words) ? words[subject] : "";
 }
 
+int gs_explain_number(const struct gs_explain_finding *finding)
+{
+	for (int i = 0; i < GS_DETECT_N_DETECTORS; i++)
+		if (strcmp(gs_detectors[i]->name, finding->begun.detector) == 0)
+			return (i + 1) << 8 | (finding->subject & 0xff);
+	return 0;
+}
+
+bool gs_explain_number_text(int number, char *out, size_t bytes)
+{
+	int detector = (number >> 8) - 1;
+	const char *subject = gs_explain_subject_name(number & 0xff);
+
+	if (detector < 0 || detector >= GS_DETECT_N_DETECTORS || !subject[0])
+		return false;
+	snprintf(out, bytes, "%s of %s", gs_detectors[detector]->name, subject);
+	return true;
+}
+
 const char *gs_explain_unit(const struct gs_explain_finding *finding)
 {
 	if (finding->subject == GS_EXPLAIN_STEPS || finding->subject == GS_EXPLAIN_CALLS)

@@ -282,17 +282,6 @@ const char *gs_job_report_pattern_key(unsigned p)
 	return p < GS_JOB_PATTERN_COUNT ? keys[p] : "";
 }
 
-const char *gs_job_report_pattern_words(unsigned p)
-{
-	static const char *const texts[] = {
-#define WORDS(id, key, words) [GS_JOB_PATTERN_##id] = words,
-		GS_JOB_PATTERNS(WORDS)
-#undef WORDS
-	};
-
-	return p < GS_JOB_PATTERN_COUNT ? texts[p] : "";
-}
-
 bool gs_job_report_row_is(const struct gs_job_report_row *row, unsigned p)
 {
 	double score = row->v[GS_JOB_COMPARED_SCORE], cpu = row->v[GS_JOB_COMPARED_CPU];

@@ -22,7 +22,6 @@ enum gs_job_report_pattern {
 };
 
 const char *gs_job_report_pattern_key(unsigned pattern);
-const char *gs_job_report_pattern_words(unsigned pattern);
 bool gs_job_report_row_is(const struct gs_job_report_row *row, unsigned pattern);
 
 /* What follows for all jobs together: text i, false past the last one. */

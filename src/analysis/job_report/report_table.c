@@ -1,14 +1,31 @@
 /* Reports for people: a paragraph a job with what it did, what follows from it and why; and the
  * live table, a line a job. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
 #include "analysis/job_report/report_int.h"
-#include "core/text/page.h"
+#include "core/text/fit.h"
+
+#define TABLE_JOBS 30 /* rows, where each job has one */
+
+/* Lines that sections keep when there is more than one screen of them. */
+#define N_KEEP_VERDICT 10
+#define N_KEEP_COMMAND 2
+#define N_KEEP_CLASS   3
+#define N_KEEP_ADVICE  4
+#define N_KEEP_TIMES   2
+#define N_KEEP_COUNTS  3
+#define N_KEEP_RANKS   3
+#define N_KEEP_MPI     3
+#define N_KEEP_DETAIL  4
+#define N_KEEP_SOURCES 3
+#define N_KEEP_LOST    4
 
 static enum gs_ink score_ink(double score)
 {
@@ -231,100 +248,256 @@ static void put_figures(struct gs_page *page, const struct gs_job_report *job)
 	}
 }
 
-static void put_sources(struct gs_page *page, const struct gs_job_report_session *s)
+/* The class is what a live table is read for: where it had no room, columns that say less are left out. */
+enum live_detail {
+	LIVE_NARROW, /* terminals of 80 columns */
+	LIVE_SCREEN, /* the 100 columns of a pipe */
+	LIVE_WIDE,   /* all columns */
+};
+
+static enum live_detail live_detail_of(const struct gs_page *page)
 {
-	char line[400];
+	return page->width >= 120 ? LIVE_WIDE : page->width >= 98 ? LIVE_SCREEN : LIVE_NARROW;
+}
+
+static void live_row(struct gs_grid *g, const struct gs_job_report *job, enum live_detail detail)
+{
+	const struct gs_figures *f = &job->figures;
+	char text[32];
+
+	gs_grid_left(g, GS_INK_PLAIN, job->job.id, GS_CUT_MIDDLE);
+	if (detail >= LIVE_SCREEN)
+		gs_grid_left(g, GS_INK_PLAIN, job->job.user[0] ? job->job.user : "-", GS_CUT_END);
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_CPU], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_IO], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_NET], "%.1f"));
+	if (detail >= LIVE_SCREEN)
+		gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_LOCK], "%.1f"));
+	if (detail >= LIVE_WIDE)
+		gs_grid_right(g, GS_INK_PLAIN,
+			      format_number(text, f->v[GS_FIGURE_SWITCHES], "%.0f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_GPU], "%.0f"));
+	gs_grid_right(g, GS_INK_PLAIN, bytes_text(text, f->v[GS_FIGURE_MEMORY_USED]));
+	gs_grid_right(g, score_ink(job->verdict.score),
+		      format_number(text, job->verdict.score, "%.0f"));
+	snprintf(text, sizeof(text), "%zu", job->n_pids);
+	if (detail >= LIVE_WIDE)
+		gs_grid_right(g, GS_INK_PLAIN, text);
+	gs_grid_rest(g, GS_INK_PLAIN, job->verdict.job_class, GS_CUT_END);
+}
+
+static void live_head(struct gs_grid *g, enum live_detail detail)
+{
+	static const struct {
+		const char *text;
+		enum live_detail least;
+	} right[] = {{"CPU %", LIVE_NARROW},  {"I/O %", LIVE_NARROW},    {"Net %", LIVE_NARROW},
+		     {"Lock %", LIVE_SCREEN}, {"Switches/s", LIVE_WIDE}, {"GPU %", LIVE_NARROW},
+		     {"Memory", LIVE_NARROW}, {"Score", LIVE_NARROW},    {"Procs", LIVE_WIDE}};
+
+	gs_grid_left(g, GS_INK_DIM, "Job ID", GS_CUT_END);
+	if (detail >= LIVE_SCREEN)
+		gs_grid_left(g, GS_INK_DIM, "User", GS_CUT_END);
+	for (size_t i = 0; i < GS_ARRAY_LEN(right); i++)
+		if (detail >= right[i].least)
+			gs_grid_right(g, GS_INK_DIM, right[i].text);
+	gs_grid_rest(g, GS_INK_DIM, "Classification", GS_CUT_END);
+}
+
+/* Families that were learned in the same way have one row, unless each is asked for. */
+static void put_sources(struct gs_page *page, const struct gs_job_report_session *s, bool all)
+{
+	char line[800];
+	bool first = true;
 
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++) {
-		snprintf(line, sizeof(line), "%s: %s", gs_job_report_family_key(i), s->source[i]);
-		put_row(page, i ? "" : "sources", GS_INK_DIM, line);
+		int n = 0;
+		bool seen = false;
+
+		for (unsigned k = 0; k < i && !all; k++)
+			seen |= strcmp(s->source[k], s->source[i]) == 0;
+		if (seen)
+			continue;
+		for (unsigned k = i; k < (all ? i + 1 : GS_JOB_KNOWS_COUNT); k++)
+			if (strcmp(s->source[k], s->source[i]) == 0)
+				n += snprintf(line + n, sizeof(line) - (size_t)n, "%s%s",
+					      n ? ", " : "", gs_job_report_family_key(k));
+		snprintf(line + n, sizeof(line) - (size_t)n, ": %s", s->source[i]);
+		put_row(page, first ? "sources" : "", GS_INK_DIM, line);
+		first = false;
+	}
+}
+
+static void put_open_requests(struct gs_page *page, const struct gs_job_report_session *s)
+{
+	char line[512], bytes[GS_FMT_BYTES];
+
+	if (s->unfinished)
+		put_row(page, "unfinished", GS_INK_WARN,
+			"saved while the recorder ran; it was killed, or still runs");
+	put_row(page, "lost", s->loss[0] ? GS_INK_WARN : GS_INK_PLAIN,
+		s->loss[0] ? s->loss : "nothing");
+	if (s->open_bytes) {
+		snprintf(line, sizeof(line), "%s of requests to devices are not completed yet",
+			 gs_fmt_bytes(bytes, s->open_bytes));
+		put_row(page, "", GS_INK_WARN, line);
+	}
+	if (s->failed_reads) {
+		snprintf(line, sizeof(line), "%llu files of /proc could not be read",
+			 (unsigned long long)s->failed_reads);
+		put_row(page, "", GS_INK_WARN, line);
+	}
+}
+
+/* The command with the number of the process that was given, where that is one with all it started. */
+static const char *name_process(const struct gs_job_report *job, const char *command, char out[128])
+{
+	const char *at =
+		command && job->command[0] && job->n_pids ? strstr(command, "-p PID") : NULL;
+
+	if (!at)
+		return command;
+	snprintf(out, 128, "%.*s-p %u%s", (int)(at - command), command, job->pids[0],
+		 at + strlen("-p PID"));
+	return out;
+}
+
+/* One job in sections: the verdict and what follows from it are the last to lose lines. */
+static void put_job(struct gs_fit *fit, struct gs_page *page, const struct gs_job_report_session *s,
+		    const struct gs_job_report *job, const struct gs_job_report_style *style)
+{
+	struct gs_verdict_text verdict = gs_verdict_text_of(&job->verdict);
+	char command[128];
+
+	verdict.command = name_process(job, verdict.command, command);
+	gs_page_fit_section(fit, N_KEEP_VERDICT, NULL);
+	gs_text_verdict_table(page, &verdict);
+	put_head(page, s, job);
+	gs_page_fit_section(fit, N_KEEP_COMMAND, "-v");
+	put_command(page, job);
+	gs_page_fit_section(fit, N_KEEP_CLASS, "-v");
+	put_verdict(page, job);
+	gs_page_fit_section(fit, N_KEEP_ADVICE, "-v");
+	if (style->advice)
+		put_advice(page, job);
+	gs_page_fit_section(fit, N_KEEP_TIMES, "-v");
+	put_times(page, s, job);
+	gs_page_fit_section(fit, N_KEEP_COUNTS, "-v");
+	put_counts(page, job);
+	gs_page_fit_section(fit, N_KEEP_RANKS, "-v");
+	put_ranks(page, job, style->verbose);
+	gs_page_fit_section(fit, N_KEEP_MPI, "-v");
+	gs_job_report_each_mpi_line(job, style->verbose, put_line, page);
+	gs_page_fit_section(fit, N_KEEP_DETAIL, "-v");
+	if (style->syscalls)
+		gs_job_report_each_detail_line(job, style->verbose, put_line, page);
+	if (style->verbose)
+		put_figures(page, job);
+	gs_pen_yield(page->pen);
+}
+
+/* Jobs that most need help first: those with the lowest score, and of one score those of the most processors. */
+static int compare_need(const void *a, const void *b)
+{
+	const struct gs_job_report *x = *(const struct gs_job_report *const *)a;
+	const struct gs_job_report *y = *(const struct gs_job_report *const *)b;
+	double p = isnan(x->verdict.score) ? 101 : x->verdict.score;
+	double q = isnan(y->verdict.score) ? 101 : y->verdict.score;
+	double c = x->figures.v[GS_FIGURE_CPUS], d = y->figures.v[GS_FIGURE_CPUS];
+
+	if (p != q)
+		return p < q ? -1 : 1;
+	return (c < d) - (c > d);
+}
+
+static void jobs_head(struct gs_grid *g)
+{
+	static const char *const right[] = {"procs", "CPU %", "memory", "score"};
+
+	gs_grid_left(g, GS_INK_DIM, "job", GS_CUT_END);
+	gs_grid_left(g, GS_INK_DIM, "user", GS_CUT_END);
+	for (size_t i = 0; i < GS_ARRAY_LEN(right); i++)
+		gs_grid_right(g, GS_INK_DIM, right[i]);
+	gs_grid_rest(g, GS_INK_DIM, "verdict (share of wall time)", GS_CUT_END);
+}
+
+static void jobs_row(struct gs_grid *g, const struct gs_job_report *job)
+{
+	const struct gs_verdict *v = &job->verdict;
+	const struct gs_figures *f = &job->figures;
+	char text[sizeof(v->title) + 32];
+
+	gs_grid_left(g, GS_INK_PLAIN, job->job.id, GS_CUT_MIDDLE);
+	gs_grid_left(g, GS_INK_PLAIN, job->job.user[0] ? job->job.user : "-", GS_CUT_END);
+	snprintf(text, sizeof(text), "%u", job->n_processes_seen);
+	gs_grid_right(g, GS_INK_PLAIN, text);
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_CPU], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, bytes_text(text, f->v[GS_FIGURE_MEMORY_USED]));
+	gs_grid_right(g, score_ink(v->score), format_number(text, v->score, "%.0f"));
+	if (!v->is_unknown && v->share >= 0)
+		snprintf(text, sizeof(text), "%s (%.0f %%)", v->title, 100 * v->share);
+	else
+		snprintf(text, sizeof(text), "%s", v->title);
+	gs_grid_rest(g, GS_INK_PLAIN, text, GS_CUT_END);
+}
+
+static void put_jobs(struct gs_page *page, const struct gs_job_report_session *s)
+{
+	const struct gs_job_report **jobs GS_FREE = calloc(s->n_jobs, sizeof(*jobs));
+	size_t n = s->n_jobs < TABLE_JOBS ? s->n_jobs : TABLE_JOBS;
+	struct gs_grid grid = {.page = page, .measuring = true};
+	char line[128];
+
+	if (!jobs) {
+		gs_pen_check(page->pen, -ENOMEM);
+		return;
+	}
+	for (size_t i = 0; i < s->n_jobs; i++)
+		jobs[i] = &s->jobs[i];
+	qsort(jobs, s->n_jobs, sizeof(*jobs), compare_need);
+	for (int pass = 0; pass < 2; pass++) {
+		jobs_head(&grid);
+		for (size_t i = 0; i < n; i++)
+			jobs_row(&grid, jobs[i]);
+		if (pass == 0)
+			gs_grid_fit(&grid, 0, strlen("starved of CPUs by others (100 %)"));
+	}
+	if (n < s->n_jobs) {
+		snprintf(line, sizeof(line), "... and %zu more, with higher scores", s->n_jobs - n);
+		gs_page_rest(page, GS_INK_DIM, line, GS_CUT_END);
+		gs_page_line(page);
 	}
 }
 
 void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_session *s,
 			     const struct gs_job_report_style *style)
 {
+	bool is_table = s->n_jobs > 1 && !style->verbose;
 	struct gs_page page;
-	char line[512];
+	struct gs_fit fit;
 
 	gs_page_init(&page, pen, style->width, style->color);
-	for (size_t i = 0; i < s->n_jobs; i++) {
-		const struct gs_job_report *job = &s->jobs[i];
-		struct gs_verdict_text verdict;
-
+	gs_page_fit_begin(&fit, &page);
+	if (is_table) {
+		gs_page_fit_section(&fit, TABLE_JOBS + 2, NULL);
+		put_jobs(&page, s);
+	}
+	for (size_t i = 0; i < s->n_jobs && !is_table; i++) {
 		if (i)
 			gs_page_line(&page);
-		verdict = gs_verdict_text_of(&job->verdict);
-		gs_text_verdict_table(&page, &verdict);
-		put_head(&page, s, job);
-		put_command(&page, job);
-		put_verdict(&page, job);
-		put_times(&page, s, job);
-		put_counts(&page, job);
-		put_ranks(&page, job, style->verbose);
-		gs_job_report_each_mpi_line(job, style->verbose, put_line, &page);
-		if (style->syscalls)
-			gs_job_report_each_detail_line(job, style->verbose, put_line, &page);
-		if (style->verbose)
-			put_figures(&page, job);
-		if (style->advice)
-			put_advice(&page, job);
-		gs_pen_yield(pen);
+		put_job(&fit, &page, s, &s->jobs[i], style);
 	}
+	gs_page_fit_section(&fit, N_KEEP_SOURCES, "-v");
 	if (s->n_jobs)
 		gs_page_line(&page);
-	put_sources(&page, s);
-	if (s->unfinished)
-		put_row(&page, "unfinished", GS_INK_WARN,
-			"saved while the recorder ran; it was killed, or still runs");
-	put_row(&page, "lost", s->loss[0] ? GS_INK_WARN : GS_INK_PLAIN,
-		s->loss[0] ? s->loss : "nothing");
-	if (s->open_bytes) {
-		char bytes[GS_FMT_BYTES];
-
-		snprintf(line, sizeof(line), "%s of requests to devices are not completed yet",
-			 gs_fmt_bytes(bytes, s->open_bytes));
-		put_row(&page, "", GS_INK_WARN, line);
-	}
-	if (s->failed_reads) {
-		snprintf(line, sizeof(line), "%llu files of /proc could not be read",
-			 (unsigned long long)s->failed_reads);
-		put_row(&page, "", GS_INK_WARN, line);
-	}
+	put_sources(&page, s, style->verbose);
+	gs_page_fit_section(&fit, N_KEEP_LOST, NULL);
+	put_open_requests(&page, s);
+	if (is_table)
+		put_row(&page, "more", GS_INK_DIM,
+			"gpuscope job -v shows each job in full; -j ID, --cgroup PATH or -p PID one");
+	gs_page_fit_end(&fit, style->verbose ? 0 : GS_FIT_SCREEN_LINES);
 	gs_page_fini(&page);
-}
-
-static void live_row(struct gs_grid *g, const struct gs_job_report *job)
-{
-	const struct gs_figures *f = &job->figures;
-	char text[32];
-
-	gs_grid_left(g, GS_INK_PLAIN, job->job.id, GS_CUT_MIDDLE);
-	gs_grid_left(g, GS_INK_PLAIN, job->job.user[0] ? job->job.user : "-", GS_CUT_END);
-	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_CPU], "%.1f"));
-	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_IO], "%.1f"));
-	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_NET], "%.1f"));
-	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_LOCK], "%.1f"));
-	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_SWITCHES], "%.0f"));
-	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_GPU], "%.0f"));
-	gs_grid_right(g, GS_INK_PLAIN, bytes_text(text, f->v[GS_FIGURE_MEMORY_USED]));
-	gs_grid_right(g, score_ink(job->verdict.score),
-		      format_number(text, job->verdict.score, "%.0f"));
-	snprintf(text, sizeof(text), "%zu", job->n_pids);
-	gs_grid_right(g, GS_INK_PLAIN, text);
-	gs_grid_rest(g, GS_INK_PLAIN, job->verdict.job_class, GS_CUT_END);
-}
-
-static void live_head(struct gs_grid *g)
-{
-	static const char *const right[] = {"CPU %", "I/O %",  "Net %", "Lock %", "Switches/s",
-					    "GPU %", "Memory", "Score", "Procs"};
-
-	gs_grid_left(g, GS_INK_DIM, "Job ID", GS_CUT_END);
-	gs_grid_left(g, GS_INK_DIM, "User", GS_CUT_END);
-	for (size_t i = 0; i < GS_ARRAY_LEN(right); i++)
-		gs_grid_right(g, GS_INK_DIM, right[i]);
-	gs_grid_rest(g, GS_INK_DIM, "Classification", GS_CUT_END);
 }
 
 void gs_job_report_put_live(struct gs_pen *pen, const struct gs_job_report_session *s,
@@ -343,9 +516,9 @@ void gs_job_report_put_live(struct gs_pen *pen, const struct gs_job_report_sessi
 	gs_page_line(&page);
 	grid = (struct gs_grid){.page = &page, .measuring = true};
 	for (int pass = 0; pass < 2; pass++) {
-		live_head(&grid);
+		live_head(&grid, live_detail_of(&page));
 		for (size_t i = 0; i < n; i++)
-			live_row(&grid, &s->jobs[i]);
+			live_row(&grid, &s->jobs[i], live_detail_of(&page));
 		if (pass == 0)
 			gs_grid_fit(&grid, 0, 14);
 	}

@@ -13,6 +13,7 @@
 
 #define NO_SHARE   GS_FIGURE_COUNT
 #define TOO_SHORT  1.0 /* seconds */
+#define QUEUED_PCT 25  /* of its busy time in the run queue: the evidence mentions it */
 #define ITS_CALLS  GS_VERDICT_ITS_CALLS
 #define ITS_LINES  "gpuscope trace -p PID --layer python"
 #define ITS_DETAIL "gpuscope job -p PID -v"
@@ -121,6 +122,21 @@ static void describe_custom(struct gs_verdict *v)
 	v->command = ITS_DETAIL;
 }
 
+/* Shares of time have their part of the wait for a processor (gpuscope-job(1)): where that is long, they are not the times that
+ * the process itself would show. */
+static void add_queue(const struct class_text *c, const struct gs_figures *f, struct gs_verdict *v)
+{
+	size_t n = strlen(v->why);
+
+	if ((c->share == GS_FIGURE_IO || c->share == GS_FIGURE_NET || c->share == GS_FIGURE_LOCK ||
+	     c->share == GS_FIGURE_COMPUTE) &&
+	    f->v[GS_FIGURE_RUNQUEUE] >= QUEUED_PCT)
+		snprintf(
+			v->why + n, sizeof(v->why) - n,
+			"; of its busy time %.0f %% was waiting for a processor, divided among its parts",
+			f->v[GS_FIGURE_RUNQUEUE]);
+}
+
 void gs_verdict_describe(const struct gs_figures *f, struct gs_verdict *v)
 {
 	double seconds = f->v[GS_FIGURE_DURATION];
@@ -139,6 +155,7 @@ void gs_verdict_describe(const struct gs_figures *f, struct gs_verdict *v)
 	v->command = c->command;
 	snprintf(v->title, sizeof(v->title), "%s", c->title);
 	gs_rules_fill_template(c->evidence, f, v->why, sizeof(v->why), NULL);
+	add_queue(c, f, v);
 	gs_rules_fill_template(c->advice, f, v->next, sizeof(v->next), NULL);
 	if (c->share != NO_SHARE)
 		v->share = f->v[c->share] / 100;

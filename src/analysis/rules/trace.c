@@ -34,6 +34,7 @@
 
 /* Thresholds: shares of wall time unless it is said otherwise. */
 #define STARVED        0.25 /* ready without a processor */
+#define QUIET          0.05 /* active for less: not worth a name */
 #define LOCK_BOUND     0.40
 #define GIL_BOUND      0.25 /* in waits for the interpreter's lock, by its own probes */
 #define DISK_BOUND     0.40
@@ -181,6 +182,15 @@ static bool holds_hang_soon(const struct facts *f, struct gs_buf *text, double *
 	return describe_open_call(f, text, ret_share);
 }
 
+static bool holds_cut_off(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	*ret_share = -1;
+	if (f->pace || f->s->n_processes || f->s->complete)
+		return false;
+	rules_add_text(text, "the recording was cut off before any process was in it");
+	return true;
+}
+
 static bool holds_nothing_seen(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	*ret_share = -1;
@@ -198,6 +208,24 @@ static bool holds_no_account(const struct facts *f, struct gs_buf *text, double 
 	if (!f->pace)
 		rules_add_text(text, "there is no wall-clock account of this run");
 	return !f->pace;
+}
+
+/* What one process is short of, the machine is not; work on a GPU is what such a trace is made for. */
+static bool holds_whole_machine(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	const struct gs_account_thread *t = f->pace;
+	double active = rules_share_of(gs_summary_active_ns(t), t->wall_ns);
+
+	*ret_share = -1;
+	if (!f->s->command || strcmp(f->s->command, GS_SESSION_OF_MACHINE) != 0 || f->launches ||
+	    f->collectives)
+		return false;
+	rules_add_text(text, "all processes were traced, and none launched work on a GPU");
+	if (active >= QUIET)
+		rules_add_text(text,
+			       "; process %" PRIu32 " (%s) was the busiest, active for %.0f %%",
+			       t->pid, t->comm, 100 * active);
+	return true;
 }
 
 static bool holds_too_short(const struct facts *f, struct gs_buf *text, double *ret_share)
@@ -379,6 +407,12 @@ static bool may_lack_children(const struct facts *f)
 	return strncmp(command, "process ", 8) == 0 || strncmp(command, "processes ", 10) == 0;
 }
 
+/* The children of a command are traced, too. */
+static bool holds_own_child(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	return !may_lack_children(f) && holds_child(f, text, ret_share);
+}
+
 static bool is_idle(const struct facts *f, double *ret_share)
 {
 	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_POLL] + f->share[GS_PART_PIPE] +
@@ -524,11 +558,16 @@ static const struct rule rules[] = {
 	{"hang", "a call does not return", 0, holds_hang_soon,
 	 "compare it with the calls of other ranks and threads, listed under still running",
 	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
+	{"not_known", "not known", 0, holds_cut_off,
+	 "record again, and let gpuscope end by itself or by one Ctrl-C",
+	 "gpuscope trace -o run.gst -- COMMAND"},
 	{"not_known", "not known", 0, holds_nothing_seen,
 	 "check the process ids, names, user or cgroup that were selected", "ps -eo pid,user,comm"},
 	{"not_known", "not known", 0, holds_no_account,
 	 "trace without --disable-feature account, on Linux 5.15 or newer",
 	 "gpuscope trace -v -- COMMAND"},
+	{"not_known", "the whole machine was traced", 0, holds_whole_machine,
+	 "trace the slow job alone", "gpuscope top"},
 	{"too_short", "too short", 0, holds_too_short, "trace at least some seconds",
 	 "gpuscope trace -p PID --duration 10s"},
 	{"throttled", "throttled by a CPU quota", STARVED, holds_throttled,
@@ -592,6 +631,9 @@ static const struct rule rules[] = {
 	{"network_bound", "waits for the network", NETWORK_BOUND, holds_network,
 	 "look at the peer: it answers late, or the requests are small", "gpuscope job -p PID",
 	 0.75},
+	{"waits_for_child", "waits for child processes", CHILD_BOUND, holds_own_child,
+	 "see which of its children take the time: they are traced too, each with its account",
+	 "gpuscope trace --format json -- COMMAND"},
 	{"waits_for_child", "waits for child processes", CHILD_BOUND, holds_child,
 	 "trace the child too (--follow with -p): its time is what counts",
 	 "gpuscope trace --follow -p PID --format json"},
@@ -623,7 +665,8 @@ static const struct rule rules[] = {
 
 static bool has_no_cause(const struct rule *rule)
 {
-	return rule->holds == holds_nothing_seen || rule->holds == holds_no_account ||
+	return rule->holds == holds_cut_off || rule->holds == holds_nothing_seen ||
+	       rule->holds == holds_no_account || rule->holds == holds_whole_machine ||
 	       rule->holds == holds_too_short || rule->holds == holds_mixed;
 }
 

@@ -2,18 +2,22 @@
  * Rules about ranks: a thread that waits in collectives, of NCCL or of MPI, or for a GPU on which they run. Which rank the others
  * wait for is known where whole calls were recorded (pipeline/collectives): by when the hosts made them, all on one clock. A host
  * that calls last keeps others waiting only if it does not wait itself: one that is merely less far ahead of its GPU does.
+ * What it does instead explains its lateness only where the other ranks do less of it.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/rules/trace_int.h"
 #include "core/base/buf.h"
 #include "core/base/fmt.h"
+#include "core/base/mem.h"
 
 #define ARRIVES_LAST   "arrives last"
 #define GPU_WAITS      0.50 /* for the GPU, which runs collectives and little else */
 #define KERNELS_AROUND 16   /* launches for a collective: the collective is the work */
 #define LATE_PART      0.10 /* of the time between the first and the last the others wait for it */
+#define LATE_CAUSE     0.50 /* of the time that the others wait more, by one part of its time */
 #define LATE_WAITS     0.20 /* of the pace setter's time a late rank waits itself, at most */
 
 /* The communicator whose late rank costs most, else the one that is called most; NULL: none is matched. */
@@ -144,27 +148,134 @@ bool rules_is_of_ranks(const struct facts *f, rules_holds_fn *holds)
 				  holds == rules_holds_collectives);
 }
 
+static bool is_wait_for_ranks(unsigned part)
+{
+	return part == GS_PART_GPU_WAIT || part == GS_PART_NCCL;
+}
+
+/* How a rank spends its time, and how the other ranks do; shares of the time of the threads that set their pace. */
+struct comparison {
+	double late[GS_PART_COUNT], others[GS_PART_COUNT]; /* of the others the median */
+	double late_waits, others_wait; /* likewise: what waits for ranks, together */
+	size_t n_others;
+};
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The lower one of two; they are put in order. */
+static double median_of(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), by_value);
+	return values[(n - 1) / 2];
+}
+
+/* Of a part; part GS_PART_COUNT: of all waits for ranks. */
+static double share_of_part(const struct gs_account_thread *t, unsigned part)
+{
+	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(t->time_ns, part_ns);
+
+	return part < GS_PART_COUNT
+		       ? rules_share_of(part_ns[part], wall_ns)
+		       : rules_share_of(part_ns[GS_PART_GPU_WAIT] + part_ns[GS_PART_NCCL], wall_ns);
+}
+
+/* n_others 0: no other rank is known, or there is no memory. */
+static struct comparison compare_ranks(const struct facts *f)
+{
+	const struct gs_collectives_comm *c = f->arrivals;
+	GS_FREE const struct gs_account_thread **others = calloc(c->n_seen, sizeof(*others));
+	GS_FREE double *shares = calloc(c->n_seen, sizeof(*shares));
+	struct comparison with = {.n_others = 0};
+
+	for (size_t i = 0; others && shares && i < c->n_seen; i++) {
+		const struct gs_account_thread *t = main_thread_of(&f->s->account, c->ranks[i].pid);
+
+		if (t && c->ranks[i].pid != f->late->pid)
+			others[with.n_others++] = t;
+	}
+	for (unsigned part = 0; part <= GS_PART_COUNT; part++) {
+		bool is_waits = part == GS_PART_COUNT;
+		double *late = is_waits ? &with.late_waits : &with.late[part];
+		double *median = is_waits ? &with.others_wait : &with.others[part];
+
+		*late = share_of_part(f->late_thread, part);
+		for (size_t i = 0; i < with.n_others; i++)
+			shares[i] = share_of_part(others[i], part);
+		if (with.n_others)
+			*median = median_of(shares, with.n_others);
+	}
+	return with;
+}
+
+/*
+ * A late rank works while the others wait for it. What it does then explains its lateness only where the others do not do it
+ * as much: a machine that stops all ranks alike makes none of them late. GS_PART_COUNT: no part makes half of the time
+ * that the others wait more.
+ */
+static unsigned find_cause(const struct comparison *with)
+{
+	double most = LATE_CAUSE * (with->others_wait - with->late_waits);
+	unsigned cause = GS_PART_COUNT;
+
+	for (unsigned part = 0; part < GS_PART_COUNT && with->others_wait > with->late_waits;
+	     part++) {
+		double more = with->late[part] - with->others[part];
+
+		if (is_wait_for_ranks(part) || more < most)
+			continue;
+		most = more;
+		cause = part;
+	}
+	return cause;
+}
+
+static unsigned most_of(const double shares[GS_PART_COUNT])
+{
+	unsigned most = 0;
+
+	for (unsigned part = 1; part < GS_PART_COUNT; part++)
+		if (shares[part] > shares[most])
+			most = part;
+	return most;
+}
+
+static void describe_cause(const struct facts *f, struct gs_buf *text)
+{
+	const struct comparison with = compare_ranks(f);
+	unsigned most = most_of(with.late), cause = with.n_others ? find_cause(&with) : most;
+
+	if (cause == GS_PART_COUNT) {
+		rules_add_text(
+			text,
+			"; why it is late is not known: its thread spent most time \"%s\" (%.0f %%), those of the other ranks %.0f %% (median)",
+			gs_account_part_title(most), 100 * with.late[most],
+			100 * with.others[most]);
+		return;
+	}
+	rules_add_text(text, ": its thread spent %.0f %% %s", 100 * with.late[cause],
+		       gs_account_part_title(cause));
+	if (with.n_others)
+		rules_add_text(text, ", those of the other ranks %.0f %% (median)",
+			       100 * with.others[cause]);
+}
+
 /* The pace setter waits for another rank, which does not wait itself. */
 bool rules_holds_late_rank(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
-	uint64_t part_ns[GS_PART_COUNT], wall_ns;
-	unsigned most = 0;
-
 	*ret_share = f->share[GS_PART_GPU_WAIT] + f->share[GS_PART_NCCL];
 	if (!f->late_thread || f->late->pid == f->pace->pid || *ret_share < RULES_COMMUNICATION ||
 	    f->late_waits >= LATE_WAITS ||
 	    rules_share_of(f->late->missing_ns, f->arrivals->span_ns) < LATE_PART)
 		return false;
-	wall_ns = gs_account_parts(f->late_thread->time_ns, part_ns);
-	for (unsigned i = 1; i < GS_PART_COUNT; i++)
-		if (part_ns[i] > part_ns[most])
-			most = i;
 	describe_late_rank(f, text);
-	rules_add_text(
-		text,
-		"; itself it waits for the GPU and in NCCL for %.0f %% only: its thread spent %.0f %% %s",
-		100 * f->late_waits, 100 * rules_share_of(part_ns[most], wall_ns),
-		gs_account_part_title(most));
+	rules_add_text(text, "; itself it waits for the GPU and in NCCL for %.0f %% only",
+		       100 * f->late_waits);
+	describe_cause(f, text);
 	return true;
 }
 

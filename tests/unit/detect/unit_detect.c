@@ -286,7 +286,7 @@ static void leak_is_found(void **state)
 		assert_true(f.begun.since_ns > (1000 + 690) * S);
 		assert_true(f.begun.since_ns < (1000 + 850) * S);
 		/* 2 MiB a second. */
-		assert_string_equal(f.begun.parameters[1].name, "growth_per_s");
+		assert_string_equal(f.begun.parameters[1].name, "growth_per_second");
 		assert_true(f.begun.parameters[1].value > 0.5 * MIB);
 		for (unsigned i = 0; i < 3000; i++)
 			feed_values(&f, S / 2, &(double){kept + GIB * draw_uniform(&f.random)});

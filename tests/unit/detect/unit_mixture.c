@@ -15,6 +15,7 @@
 #include "analysis/detect/mixture.h"
 #include "core/base/mem.h"
 #include "random.h"
+#include "unit/rounds.h"
 
 #define MAX_SAMPLES 2000
 
@@ -172,7 +173,7 @@ static void number_of_components(void **state)
  * deviations are found again, from either start. */
 static void known_mixtures(void **state)
 {
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= TEST_ROUNDS(40); seed++) {
 		unsigned k = 1 + (unsigned)(seed % 4);
 		double samples[MAX_SAMPLES], mean[4], deviation[4];
 		struct gs_detect_fit fit = fit_of(1, 6);

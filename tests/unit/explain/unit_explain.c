@@ -17,44 +17,7 @@
 #include "core/base/mem.h"
 #include "model/trace/class.h"
 #include "model/trace/event.h"
-
-#define S 1000000000ull
-
-struct maker {
-	struct gs_explain *e;
-	uint64_t now_ns, random;
-	struct gs_explain_result result;
-};
-
-static struct maker begin(void)
-{
-	struct maker m = {.now_ns = SAMPLE_START_NS, .random = 3};
-
-	assert_int_equal(gs_explain_new(&m.e), 0);
-	return m;
-}
-
-static void take_steps(struct maker *m, unsigned slot, uint32_t run, unsigned n, double ns)
-{
-	for (unsigned i = 0; i < n; i++) {
-		double dur_ns = ns * (1 + 0.01 * draw_normal(&m->random));
-		struct gs_explain_step s = {.slot = slot,
-					    .run = run,
-					    .pid = 100,
-					    .tid = 101,
-					    .start_ns = m->now_ns,
-					    .dur_ns = (uint64_t)dur_ns,
-					    .regular = true};
-
-		assert_int_equal(gs_explain_take_step(m->e, &s), 0);
-		m->now_ns += s.dur_ns;
-	}
-}
-
-static void finish(struct maker *m, unsigned slot, uint32_t run)
-{
-	assert_int_equal(gs_explain_finish(m->e, slot, run, &m->result), 0);
-}
+#include "maker.h"
 
 static void slow_steps_have_a_text(void **state)
 {
@@ -241,24 +204,6 @@ static void series_of_calls(void **state)
 	finish(&m, 0, 0);
 	assert_int_equal(m.result.n_left_out, 4 * (400 - GS_EXPLAIN_MAX_CALLS));
 	gs_explain_free(&m.e);
-}
-
-/* Steps with an account of their thread, a second apart; more_ns of each step go to part, the rest to the
- * processor. */
-static void take_accounted(struct maker *m, struct gs_explain_account *account, unsigned n_steps,
-			   double ns, unsigned part, double more_ns)
-{
-	for (unsigned i = 0; i < n_steps; i++) {
-		uint64_t from_ns = m->now_ns;
-
-		take_steps(m, 0, 1, 1, ns);
-		account->part_ns[part] += (uint64_t)more_ns;
-		account->part_ns[GS_PART_CPU] += m->now_ns - from_ns - (uint64_t)more_ns;
-		if (m->now_ns - account->time_ns < S)
-			continue;
-		account->time_ns = m->now_ns;
-		gs_explain_take_account(m->e, account);
-	}
 }
 
 static void cause_is_where_the_time_went(void **state)
@@ -645,7 +590,9 @@ static void cause_of_calls_by_arguments(void **state)
 
 static void name_site(void *ctx, uint64_t site, char *out, size_t bytes)
 {
-	snprintf(out, bytes, site == 7 ? "train.py:%llu" : "", (unsigned long long)site);
+	/* From 20 on they are stacks by which the same line is reached. */
+	snprintf(out, bytes, site == 7 || site >= 20 ? "train.py:%llu" : "",
+		 (unsigned long long)(site < 20 ? site : 20));
 }
 
 static void take_block(struct maker *m, uint64_t site, uint64_t address, bool is_free)
@@ -708,6 +655,12 @@ static void cause_of_a_leak(void **state)
 	c = leak_of(1, 0);
 	assert_memory_equal(c.text, "cudaMalloc of 512 KiB or more: ", 31);
 	assert_null(leak_of(4, 10).key);
+	c = leak_of(4, 20);
+	assert_string_equal(c.key, "call_site");
+	assert_true(c.confidence > 0.9);
+	assert_memory_equal(c.text, "cudaMalloc at train.py:20: ", 27);
+	assert_null(
+		leak_of(2, 10).key); /* half of it each: neither is the cause more than the other */
 }
 
 struct reports {

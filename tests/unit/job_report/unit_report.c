@@ -129,6 +129,18 @@ static void helpers_decide_nothing(void **state)
 	one_process(&u.pace, GS_TIME_NETWORK, 1, 1);
 	gs_job_report_figures_of(&u, &f);
 	assert_true(f.v[GS_FIGURE_NET] == 0 && f.v[GS_FIGURE_IDLE] == 100);
+	/* Without probes: hardly ever awake, and a hundred times a second. */
+	for (int often = 0; often <= 1; often++) {
+		struct gs_taskstats w = {.time_ns[GS_TIME_NETWORK] = 10 * S,
+					 .switches_voluntary = often ? 1000 : 20};
+
+		u.pace = (struct gs_job_pace){0};
+		gs_job_pace_add(&u.pace,
+				&(struct gs_job_pace_process){.work = &w, .elapsed_ns = 10 * S});
+		gs_job_report_figures_of(&u, &f);
+		assert_true(f.v[GS_FIGURE_NET] == 100 * often);
+		assert_true(f.v[GS_FIGURE_IDLE] == 100 - 100 * often);
+	}
 	/* Half of each of two ranks is half. */
 	u.pace = (struct gs_job_pace){0};
 	one_process(&u.pace, GS_TIME_CPU, 0.5, 1);

@@ -218,9 +218,43 @@ static void the_interpreters_lock_needs_proof(void **state)
 	}
 }
 
+/* Of a recording that broke off before anything was in it no selection was wrong. */
+static void a_recording_that_was_cut_off(void **state)
+{
+	for (unsigned complete = 0; complete < 2; complete++) {
+		struct run r;
+
+		run_begin(&r);
+		r.s->complete = complete;
+		gs_verdict_trace(r.s);
+		assert_int_equal(complete, strstr(r.s->verdict.advice, "process ids") != NULL);
+		assert_int_equal(!complete, strstr(r.s->verdict.evidence, "cut off") != NULL);
+		expect(&r, "not_known");
+	}
+}
+
+/* The children of a command are traced without being asked for. */
+static void a_command_that_waits_for_its_children(void **state)
+{
+	static const char *const commands[] = {"sh -c make", "process 100"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++) {
+		struct run r;
+
+		run_begin(&r);
+		r.s->command = commands[i];
+		rest(add_thread(&r, 100, 100, 1), GS_STATE_CHILD);
+		gs_verdict_trace(r.s);
+		assert_int_equal(i == 1, strstr(r.s->verdict.advice, "--follow") != NULL);
+		expect(&r, "waits_for_child");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_recording_that_was_cut_off),
+		cmocka_unit_test(a_command_that_waits_for_its_children),
 		cmocka_unit_test(a_sleeping_holder_is_no_idleness),
 		cmocka_unit_test(a_lock_is_not_shared_evenly),
 		cmocka_unit_test(a_mutex_is_held_by_a_thread),

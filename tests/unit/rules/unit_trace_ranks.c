@@ -115,6 +115,74 @@ static void a_late_rank_is_named(void **state)
 	}
 }
 
+/* Four ranks, of which the last is late; what it spends its time on counts as a cause only where the others spend less on it:
+ * stopped by the machine it alone; stopped as much as all others, which is no cause, while it computes more; all alike, so that
+ * nothing is known. */
+static void a_cause_is_not_what_all_ranks_share(void **state)
+{
+	static const struct {
+		uint64_t late_runqueue_ms, late_sleep_ms, late_disk_ms; /* the rest it computes */
+		uint64_t others_runqueue_ms; /* and they wait for 5,000 ms */
+		const char *said, *not_said;
+	} rows[] = {
+		{6000, 0, 0, 500,
+		 "its thread spent 60 % ready, but no CPU was free, those of the other ranks 5 % (median)",
+		 "not known"},
+		{3500, 3300, 0, 3500,
+		 "its thread spent 33 % asleep on purpose, those of the other ranks 0 % (median)",
+		 "no CPU was free"},
+		{3500, 2400, 2300, 3500,
+		 "why it is late is not known: its thread spent most time \"ready, but no CPU was free\" (35 %), those of the other ranks 35 % (median)",
+		 "only: its thread"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_collectives_rank ranks[] = {
+			{.rank = 0, .pid = 100},
+			{.rank = 1, .pid = 101},
+			{.rank = 2, .pid = 102},
+			{.rank = 3,
+			 .pid = 200,
+			 .n_last = 900,
+			 .margin_sum_ns = 4500 * MS,
+			 .missing_ns = 4500 * MS},
+		};
+		struct gs_collectives_comm comm = {.id = 0x1f,
+						   .n_ranks = 4,
+						   .n_matched = 1000,
+						   .span_ns = RUN * MS,
+						   .ranks = ranks,
+						   .n_seen = 4,
+						   .late = &ranks[3]};
+		struct gs_collectives_summary all = {
+			.comms = &comm, .n_comms = 1, .n_calls = 4000, .n_matched = 4000};
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		for (uint32_t pid = 100; pid < 103; pid++) {
+			t = add_thread(&r, pid, pid, pid == 100);
+			t->collectives = 1000;
+			spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, 5000);
+			spend(t, GS_STATE_RUNQUEUE, GS_INSIDE_NONE, rows[i].others_runqueue_ms);
+			rest(t, GS_STATE_CPU);
+		}
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel", 50000,
+			  100);
+		t = add_thread(&r, 200, 200, 1);
+		t->launches = 50000;
+		spend(t, GS_STATE_RUNQUEUE, GS_INSIDE_NONE, rows[i].late_runqueue_ms);
+		spend(t, GS_STATE_SLEEP, GS_INSIDE_NONE, rows[i].late_sleep_ms);
+		spend(t, GS_STATE_DISK, GS_INSIDE_NONE, rows[i].late_disk_ms);
+		rest(t, GS_STATE_CPU);
+		r.s->collectives = &all;
+		gs_verdict_trace(r.s);
+		assert_non_null(strstr(r.s->verdict.evidence, rows[i].said));
+		assert_null(strstr(r.s->verdict.evidence, rows[i].not_said));
+		expect(&r, "communication_bound");
+	}
+}
+
 /* In NCCL's calls themselves. */
 static void ranks_of_waits_in_nccl(void **state)
 {
@@ -188,6 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(collectives_make_waits_uncertain),
 		cmocka_unit_test(a_late_rank_is_named),
+		cmocka_unit_test(a_cause_is_not_what_all_ranks_share),
 		cmocka_unit_test(ranks_of_waits_in_nccl),
 		cmocka_unit_test(who_is_late_is_said_beside_other_causes),
 	};

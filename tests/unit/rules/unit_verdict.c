@@ -307,6 +307,11 @@ static void the_verdict_says_what_and_why(void **state)
 	v = judge(JOB(CPU(5), IO(62.5), {GS_FIGURE_DURATION, 9}));
 	assert_string_equal(v.class_name, "io_bound");
 	assert_true(v.share == 0.625 && v.command[0] && v.next[0]);
+	assert_null(strstr(v.why, "waiting for a processor"));
+	v = judge(JOB(CPU(5), IO(62.5), {GS_FIGURE_RUNQUEUE, 70}, {GS_FIGURE_DURATION, 9}));
+	assert_non_null(strstr(
+		v.why,
+		"62.5 % of its threads' time was blocked on disks and file systems; of its busy time 70 % was waiting for a processor"));
 	v = judge(JOB(SERIAL, {GS_FIGURE_DURATION, 0.5}));
 	assert_string_equal(v.class_name, "too_short");
 	assert_true(v.is_unknown);
