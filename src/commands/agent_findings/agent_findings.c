@@ -232,7 +232,7 @@ double agent_findings_holding(struct agent_findings *f)
 }
 
 uint64_t agent_findings_each_begun(struct agent_findings *f, uint64_t since,
-				   void (*fn)(void *ctx, const char *job), void *ctx)
+				   void (*fn)(void *ctx, const char *job, int what), void *ctx)
 {
 	const struct gs_kept_finding *k;
 
@@ -241,7 +241,7 @@ uint64_t agent_findings_each_begun(struct agent_findings *f, uint64_t since,
 	gs_findings_node_lock(f->node);
 	for (; (k = gs_findings_node_next(f->node, since)); since = k->number)
 		if (!k->finding.ended_ns)
-			fn(ctx, k->finding.job);
+			fn(ctx, k->finding.job, gs_explain_number(&k->finding));
 	gs_findings_node_unlock(f->node);
 	return since;
 }

@@ -39,9 +39,10 @@ void agent_findings_metrics(struct agent_findings *findings, struct gs_metrics *
 int agent_findings_put_logs(struct agent_findings *findings, uint64_t *since,
 			    struct push_message *out);
 
-/* Those that began after number `since`, by the id of their job, "" of none; the number to ask with next. Any thread. */
+/* Those that began after number `since`, by the id of their job, "" of none, and what they are (gs_explain_number());
+ * the number to ask with next. Any thread. */
 uint64_t agent_findings_each_begun(struct agent_findings *findings, uint64_t since,
-				   void (*fn)(void *ctx, const char *job), void *ctx);
+				   void (*fn)(void *ctx, const char *job, int what), void *ctx);
 
 /* How many hold now; NAN: findings are off. Any thread. */
 double agent_findings_holding(struct agent_findings *findings);

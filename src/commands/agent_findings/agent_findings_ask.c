@@ -8,7 +8,7 @@
 #include "commands/agent_findings/agent_findings.h"
 #include "commands/common/ask.h"
 #include "commands/common/cli.h"
-#include "commands/common/findings.h"
+#include "output/findings/findings.h"
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 

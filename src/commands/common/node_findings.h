@@ -1,6 +1,6 @@
 /*
  * Findings of this node while it is followed: a sample a second of its GPUs, which are read anyway, of the machine
- * and of the processes on the GPUs goes to the detectors (commands/common/findings.h). What they find is kept, each
+ * and of the processes on the GPUs goes to the detectors (output/findings/findings.h). What they find is kept, each
  * change of a finding with a number, so that who asks again gets what is new. The agent and `gpuscope job` keep
  * findings so.
  *
@@ -9,7 +9,7 @@
 #ifndef GS_COMMANDS_COMMON_NODE_FINDINGS_H
 #define GS_COMMANDS_COMMON_NODE_FINDINGS_H
 
-#include "commands/common/findings.h"
+#include "output/findings/findings.h"
 #include "core/base/err.h"
 #include "model/node/gpu.h"
 

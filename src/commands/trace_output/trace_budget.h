@@ -43,7 +43,7 @@ bool trace_budget_has_begun(const struct trace_budget *budget);
  * not known. */
 double trace_budget_ratio(const struct trace_budget *budget);
 
-/* Of the consumer thread: the share of all in the run so far. */
+/* Of the consumer thread: the share of all in the run so far; negative: not known yet. */
 double trace_budget_mean_ratio(const struct trace_budget *budget);
 
 /* What a call costs as the run begins, and what a single-stepped probe costs more. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include "core/base/fmt.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/output.h"
 #include "pipeline/recording/keep.h"
 
 #define FILES_MAX 64 /* of one run, that of the end beside them; the oldest goes */
@@ -133,6 +136,21 @@ void trace_keep_ask_finding(void *ctx, const struct gs_explain_finding *f)
 	trace_keep_ask(ctx, TRACE_KEEP_FINDING, why);
 }
 
+void trace_keep_ask_signal(struct trace_keep *k, const struct signalfd_siginfo *s)
+{
+	static const char head[] = "finding: ";
+	char why[WHY_BYTES];
+
+	snprintf(why, sizeof(why), "%s", head);
+	if (s->ssi_signo == SIGHUP)
+		trace_keep_ask(k, 0, "SIGHUP");
+	else if (s->ssi_code == SI_QUEUE &&
+		 gs_explain_number_text(s->ssi_int, why + strlen(head), sizeof(why) - strlen(head)))
+		trace_keep_ask(k, 0, why);
+	else
+		trace_keep_ask(k, 0, "asked for by SIGUSR1");
+}
+
 /* --- files --- */
 
 /* "run.gst" at that time: "run.20261129T053301.123Z.gst". */
@@ -221,10 +239,13 @@ int trace_keep_write(struct trace_keep_copy **ref)
 	struct gs_err err = {{0}};
 	int r = gs_keep_write(c->keep, c->path, c->end_ns, c->why, c->is_private, &file, &err);
 
-	if (r < 0)
+	if (r < 0) {
 		gs_cli_print_message("%s", gs_err_text(&err, r));
-	else
+	} else {
+		/* The file has it, too, but deep inside: lists of files show this one. */
+		(void)setxattr(c->path, GS_OUTPUT_REASON_XATTR, c->why, strlen(c->why), 0);
 		report_written(c, &file);
+	}
 	copy_free(ref);
 	return r;
 }

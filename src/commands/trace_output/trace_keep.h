@@ -30,6 +30,10 @@ const struct gs_sink *trace_keep_sink(struct trace_keep *keep);
  * reasons of their own are at least the time that is kept apart: a later reason waits. */
 void trace_keep_ask(struct trace_keep *keep, enum trace_keep_on on, const char *why);
 
+/* SIGHUP or SIGUSR1 came: a user asks, or the agent's recorder for a finding of its own, which it sends along. */
+struct signalfd_siginfo;
+void trace_keep_ask_signal(struct trace_keep *keep, const struct signalfd_siginfo *signal);
+
 /* A process was ended by a signal that says that something is wrong with it, or by another one. */
 void trace_keep_ask_killed(struct trace_keep *keep, uint32_t pid, unsigned signal);
 

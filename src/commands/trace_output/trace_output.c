@@ -11,9 +11,10 @@
 #include "core/base/clock.h"
 #include "core/base/output.h"
 #include "commands/common/cli.h"
+#include "commands/common/show_findings.h"
 #include "commands/common/summary.h"
 #include "commands/trace_output/trace_budget.h"
-#include "commands/trace_output/trace_hang.h"
+#include "output/hang_watch/hang_watch.h"
 #include "commands/trace_output/trace_head.h"
 #include "commands/trace_output/trace_keep.h"
 #include "commands/trace_output/trace_layers.h"
@@ -29,6 +30,7 @@
 #include "pipeline/gpu_activity/gpu_activity.h"
 #include "pipeline/ingest/ingest.h"
 #include "pipeline/inside/inside.h"
+#include "pipeline/kineto/work.h"
 #include "pipeline/recording/recording.h"
 #include "commands/trace_output/trace_spans.h"
 #include "sources/identity/identity.h"
@@ -177,8 +179,8 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 		r = o->source ? 0 : -ENOMEM;
 	}
 	if (r == 0 && (options->hang_after_ns || options->head.n_addresses) && !options->estimate) {
-		o->hang = trace_hang_new(options->hang_after_ns, options->head.n_addresses > 0,
-					 o->view, fo.boot_minus_mono_ns);
+		o->hang = gs_hang_watch_new(options->hang_after_ns, options->head.n_addresses > 0,
+					    o->view, fo.boot_minus_mono_ns);
 		r = o->hang ? 0 : -ENOMEM;
 	}
 	if (r == 0 && options->line_filters.n)
@@ -277,6 +279,23 @@ void trace_output_records(struct trace_output *o, const void *data, size_t bytes
 	pthread_mutex_unlock(&o->lock);
 }
 
+void trace_output_gpu_work(struct trace_output *o, uint32_t pid, const struct gs_kineto_work *work)
+{
+	struct gs_rec_gpu_window window = {.what = GS_GPU_WINDOW_OPENED, .time_ns = work->from_ns};
+
+	pthread_mutex_lock(&o->lock);
+	gs_ingest_gpu_window(o->feed, pid, &window, "");
+	for (uint32_t i = 0; i < work->n_names; i++)
+		gs_ingest_gpu_name(o->feed, pid, i + 1, work->names[i]);
+	for (uint32_t i = 0; i < work->n_rows; i++)
+		gs_ingest_gpu_work(o->feed, pid, work->rows[i].name, &work->rows[i].work);
+	window.what = GS_GPU_WINDOW_CLOSED;
+	window.time_ns = work->to_ns;
+	window.dropped = work->n_left_out;
+	gs_ingest_gpu_window(o->feed, pid, &window, "");
+	pthread_mutex_unlock(&o->lock);
+}
+
 void trace_output_python(struct trace_output *o, pid_t pid)
 {
 	trace_source_note(o->source, pid);
@@ -292,11 +311,14 @@ void trace_output_map(struct trace_output *o, pid_t pid, uint64_t mono_ns,
 
 static void put_cost(struct trace_output *o)
 {
+	double mean;
+
 	if (!o->budget)
 		return;
 	gs_ingest_counter(o->feed, GS_COUNTER_COST, (int64_t)(trace_budget_ratio(o->budget) * 1e6));
-	gs_ingest_counter(o->feed, GS_COUNTER_MEAN,
-			  (int64_t)(trace_budget_mean_ratio(o->budget) * 1e6));
+	mean = trace_budget_mean_ratio(o->budget);
+	if (mean >= 0)
+		gs_ingest_counter(o->feed, GS_COUNTER_MEAN, (int64_t)(mean * 1e6));
 }
 
 void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget)
@@ -349,11 +371,21 @@ static void on_event(void *ctx, const struct gs_event *event)
 	struct trace_output *o = ctx;
 
 	trace_budget_event(o->budget, event);
-	trace_hang_event(o->hang, event);
+	gs_hang_watch_event(o->hang, event);
 	if (o->inside && event->kind == GS_EV_TASK)
 		gs_inside_task(o->inside, (const void *)event);
 	else if (!o->inside || !is_of_inside(o, event))
 		gs_ingest_event(o->feed, event);
+}
+
+/* Calls without a time: every other one is in the histogram, whose numbers wrap. */
+static uint32_t untimed_of(const struct gs_cell *cell)
+{
+	uint32_t n = (uint32_t)cell->calls;
+
+	for (unsigned i = 0; i < GS_HIST_N_BUCKETS; i++)
+		n -= cell->hist[i];
+	return n;
 }
 
 static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
@@ -363,6 +395,8 @@ static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_c
 
 	if (!gs_inside_covers(o->inside, thread->pid, now->func))
 		gs_ingest_cell(o->feed, thread, before, now);
+	else if (now->func >= GS_FUNC_MAX)
+		o->untimed.timed_inside += (int32_t)(untimed_of(now) - untimed_of(before));
 }
 
 static void on_mpi(void *ctx, const struct gs_mpi_row *before, const struct gs_mpi_row *now)
@@ -411,7 +445,7 @@ static void on_account(void *ctx, const struct gs_account_reading *reading)
 	struct trace_output *o = ctx;
 	struct gs_account_reading now = *reading;
 
-	trace_hang_account(o->hang, reading);
+	gs_hang_watch_account(o->hang, reading);
 	trace_stress_note(&o->stress, reading->pid, reading->ended);
 	if (reading->ended)
 		trace_keep_ask_killed(o->keep, reading->pid, reading->end_signal);
@@ -433,22 +467,34 @@ static struct gs_uprobe_handler handler_of(struct trace_output *o)
 					  .ctx = o};
 }
 
-/* What the kernel side lost since the last report. */
-static void report_losses(struct trace_output *o, const struct gs_uprobe *probe)
+static void put_loss(void *ctx, unsigned layer, enum gs_loss cause, uint64_t count)
 {
-	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++) {
-		for (unsigned cause = 1; cause < GS_LOSS_COUNT; cause++) {
-			uint64_t *reported = &o->lost_reported[layer][cause], now;
+	struct trace_output *o = ctx;
 
-			if (cause == GS_LOSS_MAPS && layer)
-				continue;
-			now = gs_uprobe_lost(probe, layer, cause);
-			if (now <= *reported)
-				continue;
-			gs_ingest_loss(o->feed, layer, cause, NULL, now - *reported);
-			*reported = now;
-		}
-	}
+	if (layer == GS_LAYER_PYTHON && cause == GS_LOSS_UNTIMED)
+		o->untimed.counted += (int64_t)count;
+	else
+		gs_ingest_loss(o->feed, layer, cause, NULL, count);
+}
+
+/*
+ * What the kernel side lost since the last report. A probe in an interpreter, which a process needs that is not seen from
+ * inside, is hit in all processes that run this interpreter: of Python calls without a time those are none whose times come
+ * from inside. The kernel side counts them in cells first. So those that it had counted as lost at the last report are in
+ * the cells that have been read since; all are when it has stopped.
+ */
+static void report_losses(struct trace_output *o, const struct gs_uprobe *probe, bool is_last)
+{
+	int64_t counted = o->untimed.counted, more;
+
+	gs_uprobe_report_losses(probe, &o->losses, put_loss, o);
+	if (is_last)
+		counted = o->untimed.counted;
+	more = counted - o->untimed.timed_inside - o->untimed.reported;
+	if (more <= 0)
+		return;
+	gs_ingest_loss(o->feed, GS_LAYER_PYTHON, GS_LOSS_UNTIMED, NULL, (uint64_t)more);
+	o->untimed.reported += more;
 }
 
 static void note_progress(struct trace_output *o, const struct gs_uprobe *probe)
@@ -492,7 +538,7 @@ static void send_sums(struct trace_output *o, bool is_last)
 
 	if (!o->head)
 		return;
-	trace_hang_put_sums(o->hang, is_last, &records);
+	gs_hang_watch_put_sums(o->hang, is_last, &records);
 	if (records.bytes)
 		(void)trace_head_sink(o->head)->push(
 			o->head, &(struct gs_batch){records.data, records.bytes});
@@ -513,9 +559,9 @@ bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		trace_budget_tick(o->budget, probe);
 		put_cost(o);
 		trace_stress_tick(&o->stress, o->feed);
-		report_losses(o, probe);
+		report_losses(o, probe, false);
 		gs_ingest_flush(o->feed);
-		trace_hang_tick(o->hang, probe);
+		gs_hang_watch_tick(o->hang, probe);
 		send_sums(o, false);
 		note_progress(o, probe);
 		show_findings(o);
@@ -529,8 +575,8 @@ int trace_output_end_findings(struct trace_output *o)
 {
 	const struct trace_options *options = o->options;
 
-	return gs_findings_show_end(o->findings, options->command ? stderr : stdout,
-				    options->findings->format);
+	return gs_cli_findings_end(o->findings, options->command ? stderr : stdout,
+				   options->findings->format);
 }
 
 int trace_output_attaches(struct trace_output *o, pid_t pid, const char *path)
@@ -553,6 +599,30 @@ pid_t trace_output_next_late(struct trace_output *o, struct gs_inside_late *ret_
 	return pid;
 }
 
+void trace_output_expect_python(struct trace_output *o, pid_t pid)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_inside_expect_python(o->inside, (uint32_t)pid);
+	pthread_mutex_unlock(&o->lock);
+}
+
+bool trace_output_sees_python(struct trace_output *o, pid_t pid)
+{
+	bool sees;
+
+	pthread_mutex_lock(&o->lock);
+	sees = gs_inside_sees_python(o->inside, (uint32_t)pid);
+	pthread_mutex_unlock(&o->lock);
+	return sees;
+}
+
+void trace_output_give_python_up(struct trace_output *o, pid_t pid)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_inside_give_python_up(o->inside, (uint32_t)pid);
+	pthread_mutex_unlock(&o->lock);
+}
+
 void trace_output_exec(struct trace_output *o, pid_t pid, uint64_t mono_ns)
 {
 	pthread_mutex_lock(&o->lock);
@@ -571,12 +641,12 @@ void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
 	trace_layers_put(&o->layers, o->inside, o->feed);
 	trace_budget_tick(o->budget, NULL);
 	put_cost(o);
-	report_losses(o, probe);
+	report_losses(o, probe, true);
 	if (gs_correlate_untracked(o->span))
 		gs_ingest_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,
 			       gs_correlate_untracked(o->span));
 	gs_ingest_flush(o->feed);
-	trace_hang_stop(o->hang);
+	gs_hang_watch_stop(o->hang);
 	send_sums(o, true);
 	pthread_mutex_unlock(&o->lock);
 }
@@ -586,16 +656,16 @@ bool trace_output_next_hang(struct trace_output *o, struct gs_hang_found *ret_fo
 	bool found;
 
 	pthread_mutex_lock(&o->lock);
-	found = trace_hang_next(o->hang, ret_found);
+	found = gs_hang_watch_next(o->hang, ret_found);
 	pthread_mutex_unlock(&o->lock);
 	return found;
 }
 
 void trace_output_hang(struct trace_output *o, const struct gs_hang_found *found,
-		       const struct trace_hang_stacks *stacks, size_t n_stacks)
+		       const struct gs_hang_watch_stacks *stacks, size_t n_stacks)
 {
 	pthread_mutex_lock(&o->lock);
-	trace_hang_record(o->feed, found, stacks, n_stacks);
+	gs_hang_watch_record(o->feed, found, stacks, n_stacks);
 	pthread_mutex_unlock(&o->lock);
 }
 
@@ -603,6 +673,13 @@ void trace_output_ask_keep(struct trace_output *o, enum trace_keep_on on, const 
 {
 	pthread_mutex_lock(&o->lock);
 	trace_keep_ask(o->keep, on, why);
+	pthread_mutex_unlock(&o->lock);
+}
+
+void trace_output_ask_keep_signal(struct trace_output *o, const struct signalfd_siginfo *signal)
+{
+	pthread_mutex_lock(&o->lock);
+	trace_keep_ask_signal(o->keep, signal);
 	pthread_mutex_unlock(&o->lock);
 }
 

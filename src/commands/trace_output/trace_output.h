@@ -35,6 +35,11 @@ void trace_output_set_inside(struct trace_output *output, struct gs_inside *insi
 /* gs_inside_attaches(), _next_late() and _exec(). Control thread. */
 int trace_output_attaches(struct trace_output *output, pid_t pid, const char *path);
 pid_t trace_output_next_late(struct trace_output *output, struct gs_inside_late *ret_late);
+
+/* gs_inside_expect_python(), _sees_python() and _give_python_up(). Control thread. */
+void trace_output_expect_python(struct trace_output *output, pid_t pid);
+bool trace_output_sees_python(struct trace_output *output, pid_t pid);
+void trace_output_give_python_up(struct trace_output *output, pid_t pid);
 void trace_output_exec(struct trace_output *output, pid_t pid, uint64_t mono_ns);
 
 /* Hand it what comes from now on; borrowed. */
@@ -54,6 +59,11 @@ bool trace_output_has_process(struct trace_output *output, uint32_t pid);
 /* Records that were made elsewhere, whole ones that name nothing else: samples. Any thread. */
 void trace_output_records(struct trace_output *output, const void *data, size_t bytes);
 
+/* What GPUs did for a process, as its own profiler recorded it. Any thread. */
+struct gs_kineto_work; /* pipeline/kineto */
+void trace_output_gpu_work(struct trace_output *output, uint32_t pid,
+			   const struct gs_kineto_work *work);
+
 /* It runs an interpreter whose stacks are read. Control thread. */
 void trace_output_python(struct trace_output *output, pid_t pid);
 
@@ -71,13 +81,16 @@ void trace_output_stop(struct trace_output *output, struct gs_uprobe *probe);
 bool trace_output_next_hang(struct trace_output *output, struct gs_hang_found *ret_found);
 
 /* Keep it, with the stacks of the first n_stacks of its ranks. Any thread. */
-struct trace_hang_stacks; /* trace_hang.h */
+struct gs_hang_watch_stacks; /* gs_hang_watch.h */
 void trace_output_hang(struct trace_output *output, const struct gs_hang_found *found,
-		       const struct trace_hang_stacks *stacks, size_t n_stacks);
+		       const struct gs_hang_watch_stacks *stacks, size_t n_stacks);
 
-/* --keep-last: as trace_keep_ask() and trace_keep_take(). Any thread. */
+/* --keep-last: as trace_keep_ask(), _ask_signal() and _take(). Any thread. */
 struct trace_keep_copy; /* trace_keep.h */
 void trace_output_ask_keep(struct trace_output *output, enum trace_keep_on on, const char *why);
+struct signalfd_siginfo;
+void trace_output_ask_keep_signal(struct trace_output *output,
+				  const struct signalfd_siginfo *signal);
 struct trace_keep_copy *trace_output_take_keep(struct trace_output *output);
 
 struct trace_progress {                 /* as of the last harvest */

@@ -10,7 +10,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/summary.h"
 #include "commands/trace_output/trace_budget.h"
-#include "commands/trace_output/trace_hang.h"
+#include "output/hang_watch/hang_watch.h"
 #include "commands/trace_output/trace_head.h"
 #include "commands/trace_output/trace_keep.h"
 #include "commands/trace_output/trace_source.h"
@@ -158,8 +158,8 @@ void trace_output_free(struct trace_output **ref)
 	gs_correlate_free(&o->span);
 	gs_aggregate_kernels_free(&o->kernels);
 	gs_findings_free(&o->findings);
+	gs_hang_watch_free(&o->hang); /* takes itself off the view */
 	gs_aggregate_free(&o->view);
-	trace_hang_free(&o->hang);
 	trace_keep_free(&o->keep);
 	trace_source_free(&o->source);
 	gs_identity_free(&o->place);

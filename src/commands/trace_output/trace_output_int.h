@@ -8,6 +8,7 @@
 #include "commands/trace_output/trace_output.h"
 #include "commands/trace_output/trace_spans.h"
 #include "commands/trace_output/trace_stress.h"
+#include "sources/uprobe/uprobe.h"
 
 struct file_output {
 	const char *path;
@@ -28,12 +29,17 @@ struct trace_output {
 	struct gs_inside *inside;     /* borrowed; NULL: all is seen by probes */
 	struct trace_layers layers;
 	struct trace_source *source; /* owned; the control thread's alone */
-	struct trace_hang *hang;     /* owned; NULL: hangs are not looked for */
+	struct gs_hang_watch *hang;  /* owned; NULL: hangs are not looked for */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
 	struct trace_spans spans;
-	struct trace_head *head;                             /* owned; NULL none */
-	uint64_t lost_reported[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
+	struct trace_head *head;        /* owned; NULL none */
+	struct gs_uprobe_losses losses; /* of the kernel side */
+	struct {
+		int64_t counted;      /* by the kernel side */
+		int64_t timed_inside; /* of these, in processes that are seen from inside */
+		int64_t reported;
+	} untimed; /* calls of Python functions */
 	bool wants_gpu_wait;
 	struct trace_progress progress;
 	struct trace_stress stress;

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "commands/common/findings.h"
+#include "output/findings/findings.h"
 #include "core/base/clock.h"
 
 #define READ_NS 1000000000ull

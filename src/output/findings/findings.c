@@ -6,20 +6,18 @@
 #include <string.h>
 #include <time.h>
 
-#include "commands/common/cli.h"
-#include "commands/common/findings.h"
-#include "core/base/fmt.h"
+#include "output/findings/findings.h"
 #include "core/base/mem.h"
 #include "model/gpu_work/record.h"
 #include "model/node/record.h"
 #include "model/trace/dict.h"
 #include "model/trace/record_account.h"
 #include "pipeline/correlate/correlate.h"
+#include "output/gpu_report/hangs.h"
 #include "pipeline/holders/holders.h"
 
 _Static_assert(GS_EXPLAIN_STEP_SLOTS == GS_AGGREGATE_STEP_SLOTS, "steps are handed on");
 
-#define FEW_STEPS 128 /* as the detector of changes is trained with by default */
 #define SUMS_MAX  64
 #define MEMORY_NS 1000000000ull
 
@@ -114,12 +112,31 @@ void gs_findings_free(struct gs_findings **findings)
 
 int gs_findings_add_setting(struct gs_findings_options *o, char *setting, struct gs_err *err)
 {
+	if (strcmp(setting, "help") == 0) {
+		o->lists_settings = true;
+		return 0;
+	}
 	if (o->n_settings == GS_FINDINGS_SETTINGS_MAX)
 		return gs_err_set(err, -EINVAL, "at most %d times --set", GS_FINDINGS_SETTINGS_MAX);
 	if (!strchr(setting, '='))
 		return -EINVAL;
 	o->settings[o->n_settings++] = setting;
 	return 0;
+}
+
+void gs_findings_list_settings(FILE *out)
+{
+	for (unsigned i = 0; gs_detectors[i]; i++) {
+		const struct gs_conf_section *section = gs_detectors[i]->options->sections;
+
+		for (size_t k = 0; k < section->n_keys; k++) {
+			const struct gs_conf_key *key = &section->keys[k];
+			char name[80];
+
+			snprintf(name, sizeof(name), "%s.%s", gs_detectors[i]->name, key->name);
+			fprintf(out, "%-32s %-8s %s\n", name, key->preset, key->comment);
+		}
+	}
 }
 
 int gs_findings_set(struct gs_findings *findings, const struct gs_findings_options *o,
@@ -410,7 +427,7 @@ static void put_cause(struct gs_doc *doc, const struct gs_explain_finding *f, co
 	const struct gs_explain_cause *c = &f->cause;
 	char command[128];
 
-	gs_doc_put_text(doc, "command", put_command(f, recording, command));
+	gs_doc_put_text(doc, "see", put_command(f, recording, command));
 	if (!c->key) {
 		gs_doc_put_null(doc, "cause");
 	} else {
@@ -418,7 +435,7 @@ static void put_cause(struct gs_doc *doc, const struct gs_explain_finding *f, co
 		gs_doc_put_text(doc, "key", c->key);
 		gs_doc_put_text(doc, "text", c->text);
 		gs_doc_put_double(doc, "confidence", c->confidence);
-		gs_doc_put_double(doc, "judged_s", (double)c->judged_ns / 1e9);
+		gs_doc_put_double(doc, "judged_seconds", (double)c->judged_ns / 1e9);
 		gs_doc_put_u64_if(doc, "pid", c->pid, c->pid != 0);
 		gs_doc_end(doc);
 	}
@@ -448,12 +465,12 @@ static void put_finding(struct gs_doc *doc, const struct gs_findings *run,
 	gs_doc_put_text(doc, "job", f->job);
 	gs_doc_put_u64_if(doc, "pid", f->pid, f->pid != 0);
 	gs_doc_put_u64_if(doc, "tid", f->tid, f->tid != 0);
-	gs_doc_put_double(doc, "since_s", seconds_of(run, f->begun.since_ns));
-	gs_doc_put_double(doc, "found_s", seconds_of(run, f->begun.found_ns));
+	gs_doc_put_double(doc, "since_seconds", seconds_of(run, f->begun.since_ns));
+	gs_doc_put_double(doc, "found_seconds", seconds_of(run, f->begun.found_ns));
 	if (f->ended_ns)
-		gs_doc_put_double(doc, "ended_s", seconds_of(run, f->ended_ns));
+		gs_doc_put_double(doc, "ended_seconds", seconds_of(run, f->ended_ns));
 	else
-		gs_doc_put_null(doc, "ended_s");
+		gs_doc_put_null(doc, "ended_seconds");
 	gs_doc_put_time(doc, "since", gs_findings_wall_of(run, f->begun.since_ns));
 	gs_doc_put_bool(doc, "became_usual", f->became_usual);
 	gs_doc_put_text(doc, "unit", gs_explain_unit(f));
@@ -496,6 +513,22 @@ void gs_findings_put_one(struct gs_doc *doc, const struct gs_findings *run,
 {
 	gs_doc_begin_map(doc, NULL);
 	put_finding(doc, run, finding, NULL);
+	gs_doc_end(doc);
+}
+
+void gs_findings_doc(struct gs_doc *doc, const struct gs_findings *run,
+		     const struct gs_explain_result *result, const struct gs_summary *summary,
+		     const char *file)
+{
+	gs_doc_begin_map(doc, NULL);
+	gs_doc_put_version(doc);
+	gs_doc_put_text(doc, "file", file);
+	gs_doc_put_time(doc, "start_time", gs_findings_wall_of(run, run->start_ns));
+	gs_doc_put_u64(doc, "steps", result->n_steps);
+	gs_doc_put_u64(doc, "samples", result->n_samples);
+	gs_doc_put_u64(doc, "left_out", result->n_left_out);
+	gs_findings_put(doc, run, result, *file ? file : NULL);
+	gs_report_hangs_doc(doc, summary);
 	gs_doc_end(doc);
 }
 
@@ -569,31 +602,15 @@ void gs_findings_show(struct gs_findings *f, FILE *out, enum gs_findings_format 
 	fflush(out);
 }
 
-int gs_findings_show_end(struct gs_findings *f, FILE *out, enum gs_findings_format format)
+bool gs_findings_was_shown(const struct gs_findings *f)
 {
-	GS_CLEANUP(gs_summary_free) struct gs_summary *summary = NULL;
-	struct gs_explain_result result;
-	char steps[GS_FMT_BYTES];
-	int r;
-
-	gs_findings_show(f, out, format);
-	if (format != GS_FINDINGS_TABLE)
-		return 0;
-	r = gs_aggregate_make_summary(f->view, &summary);
-	if (r == 0)
-		r = gs_findings_finish(f, summary->steps.slot, summary->steps.run, &result);
-	if (r < 0)
-		return r;
-	gs_cli_print_message(f->was_shown ? "%s steps were followed" : "no findings in %s steps",
-			     gs_fmt_count(steps, result.n_steps));
-	gs_findings_warn_few_steps(result.n_steps);
-	return 0;
+	return f->was_shown;
 }
 
-void gs_findings_warn_few_steps(uint64_t n_steps)
+int gs_findings_finish_steps(struct gs_findings *f, struct gs_explain_result *ret)
 {
-	if (n_steps && n_steps < FEW_STEPS)
-		gs_cli_print_message(
-			"%llu steps are too few to know what is usual: record longer, or --set change.training_samples=16",
-			(unsigned long long)n_steps);
+	GS_CLEANUP(gs_summary_free) struct gs_summary *summary = NULL;
+	int r = gs_aggregate_make_summary(f->view, &summary);
+
+	return r < 0 ? r : gs_findings_finish(f, summary->steps.slot, summary->steps.run, ret);
 }

@@ -1,5 +1,5 @@
 /*
- * Findings of a stream of records, as all commands read and write them: steps of an aggregate, calls,
+ * Findings of a stream of records, as commands and the library read and write them: steps of an aggregate, calls,
  * accounts and samples go to analysis/explain; what it finds becomes lines for people, or a document.
  *
  *     gs_aggregate_new(&view);
@@ -7,8 +7,8 @@
  *     for (each batch) { view's push; gs_findings_push(findings, &batch); }
  *     gs_findings_finish(findings, slot, run, &result);
  */
-#ifndef GS_COMMANDS_COMMON_FINDINGS_H
-#define GS_COMMANDS_COMMON_FINDINGS_H
+#ifndef GS_OUTPUT_FINDINGS_FINDINGS_H
+#define GS_OUTPUT_FINDINGS_FINDINGS_H
 
 #include <stdio.h>
 
@@ -29,10 +29,14 @@ struct gs_findings_options {
 	enum gs_findings_format format;           /* of what is printed */
 	char *settings[GS_FINDINGS_SETTINGS_MAX]; /* KEY=VALUE; borrowed from argv */
 	unsigned n_settings;
+	bool lists_settings; /* --set help: which there are is asked */
 };
 
-/* Takes a KEY=VALUE of --set. 0, or -EINVAL. */
+/* Takes a KEY=VALUE of --set, or "help". 0, or -EINVAL. */
 int gs_findings_add_setting(struct gs_findings_options *options, char *setting, struct gs_err *err);
+
+/* Each option of each detector: its key, its default and what it is for, a line each. */
+void gs_findings_list_settings(FILE *out);
 
 struct gs_findings;
 
@@ -55,12 +59,8 @@ int gs_findings_take_node(struct gs_findings *findings, const struct gs_node_sna
  * JSON, for who reads them as they come. */
 void gs_findings_show(struct gs_findings *findings, FILE *out, enum gs_findings_format format);
 
-/* The last time: of lines for people also how many steps of the view were followed. 0 or
- * -ENOMEM. */
-int gs_findings_show_end(struct gs_findings *findings, FILE *out, enum gs_findings_format format);
-
-/* Says so when that many steps are too few to know what is usual. */
-void gs_findings_warn_few_steps(uint64_t n_steps);
+/* Whether gs_findings_show() has written a line so far. */
+bool gs_findings_was_shown(const struct gs_findings *findings);
 
 /* The same, handed on; f is valid for the call. */
 void gs_findings_report(struct gs_findings *findings, gs_explain_report_fn fn, void *ctx);
@@ -78,6 +78,9 @@ void gs_findings_put_text(const struct gs_findings *findings,
 int gs_findings_finish(struct gs_findings *findings, unsigned slot, uint32_t run,
 		       struct gs_explain_result *ret);
 
+/* The same with the steps that the view shows as those of the run. */
+int gs_findings_finish_steps(struct gs_findings *findings, struct gs_explain_result *ret);
+
 /* What the file begins with; 0: not known. */
 uint64_t gs_findings_start_ns(const struct gs_findings *findings);
 int64_t gs_findings_wall_of(const struct gs_findings *findings, uint64_t time_ns);
@@ -86,6 +89,11 @@ int64_t gs_findings_wall_of(const struct gs_findings *findings, uint64_t time_ns
  * others in the list. recording: the file that commands name; NULL: none. */
 void gs_findings_put(struct gs_doc *doc, const struct gs_findings *findings,
 		     const struct gs_explain_result *result, const char *recording);
+
+/* All that was found, hangs of the summary too, as one document. file: that was read; "": none. */
+void gs_findings_doc(struct gs_doc *doc, const struct gs_findings *findings,
+		     const struct gs_explain_result *result, const struct gs_summary *summary,
+		     const char *file);
 
 /* One of them, in a list, without what stands beside it. */
 void gs_findings_put_one(struct gs_doc *doc, const struct gs_findings *findings,

@@ -1,10 +1,11 @@
 /* From what the trace sees to analysis/hang and analysis/fleet. */
-#include "commands/trace_output/trace_hang.h"
+#include "output/hang_watch/hang_watch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/fleet/sums.h"
+#include "analysis/hang/hang.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/vec.h"
@@ -26,7 +27,7 @@ struct ended {
 	uint64_t time_ns;
 };
 
-struct trace_hang {
+struct gs_hang_watch {
 	struct gs_hang *hang;       /* owned; NULL: hangs are not looked for */
 	struct gs_fleet_sums *sums; /* owned; NULL: no head wants them */
 	struct gs_jobs *jobs;       /* owned, with sums; NULL: jobs are not known */
@@ -41,7 +42,7 @@ struct trace_hang {
 };
 
 /* "" of none that a person has named or begun. */
-static const char *job_of(struct trace_hang *h, uint32_t pid)
+static const char *job_of(struct gs_hang_watch *h, uint32_t pid)
 {
 	struct gs_job_task task;
 	const struct gs_job *job = h->jobs ? gs_jobs_lookup(h->jobs, pid, &task) : NULL;
@@ -52,7 +53,7 @@ static const char *job_of(struct trace_hang *h, uint32_t pid)
 static void take_member(void *ctx, uint32_t member, uint32_t pid, uint64_t id, int32_t rank,
 			int32_t n_ranks)
 {
-	struct trace_hang *h = ctx;
+	struct gs_hang_watch *h = ctx;
 
 	if (h->hang)
 		gs_hang_set_member(h->hang, member, pid, id, rank, n_ranks);
@@ -60,7 +61,7 @@ static void take_member(void *ctx, uint32_t member, uint32_t pid, uint64_t id, i
 		gs_fleet_sums_set_member(h->sums, member, pid, id, rank, n_ranks, job_of(h, pid));
 }
 
-static void pass_call(struct trace_hang *h, uint32_t member, const struct gs_hang_call *call,
+static void pass_call(struct gs_hang_watch *h, uint32_t member, const struct gs_hang_call *call,
 		      uint64_t dur_ns, bool is_inside)
 {
 	if (h->hang)
@@ -79,9 +80,19 @@ static void take_call(void *ctx, uint32_t member, uint32_t tid, const struct gs_
 	pass_call(ctx, member, &made, call->dur_ns, call->call_flags & GS_CALL_UNFINISHED);
 }
 
+static void take_stay(void *ctx, uint32_t member, uint64_t entered_ns, uint64_t left_ns)
+{
+	struct gs_hang_watch *h = ctx;
+
+	if (h->sums)
+		gs_fleet_sums_take_stay(h->sums, member,
+					gs_fleet_sums_number_of(h->sums, member, entered_ns),
+					entered_ns, left_ns);
+}
+
 static void end_member(void *ctx, uint32_t member)
 {
-	struct trace_hang *h = ctx;
+	struct gs_hang_watch *h = ctx;
 
 	if (h->hang)
 		gs_hang_end_member(h->hang, member);
@@ -91,7 +102,7 @@ static void end_member(void *ctx, uint32_t member)
 
 static void lose_calls(void *ctx, uint32_t pid)
 {
-	struct trace_hang *h = ctx;
+	struct gs_hang_watch *h = ctx;
 
 	if (h->hang)
 		gs_hang_lose_calls(h->hang, pid);
@@ -99,8 +110,23 @@ static void lose_calls(void *ctx, uint32_t pid)
 		gs_fleet_sums_lose_calls(h->sums, pid);
 }
 
+_Static_assert(GS_FLEET_STEP_SLOTS == GS_AGGREGATE_STEP_SLOTS, "the same slots");
+
+static void take_step(void *ctx, const struct gs_aggregate_step *step)
+{
+	const struct gs_fleet_step made = {.slot = step->slot,
+					   .run = step->run,
+					   .pid = step->pid,
+					   .start_ns = step->start_ns,
+					   .dur_ns = step->dur_ns};
+	struct gs_hang_watch *h = ctx;
+
+	if (step->regular)
+		gs_fleet_sums_take_step(h->sums, &made);
+}
+
 /* Sums go without the names of jobs where these cannot be had. */
-static bool begin_sums(struct trace_hang *h)
+static bool begin_sums(struct gs_hang_watch *h)
 {
 	const struct gs_jobs_options options = {
 		.size = sizeof(options), .no_node = true, .no_controller = true};
@@ -111,10 +137,10 @@ static bool begin_sums(struct trace_hang *h)
 	return h->sums;
 }
 
-struct trace_hang *trace_hang_new(uint64_t quiet_ns, bool wants_sums, struct gs_aggregate *view,
-				  int64_t boot_minus_mono_ns)
+struct gs_hang_watch *gs_hang_watch_new(uint64_t quiet_ns, bool wants_sums,
+					struct gs_aggregate *view, int64_t boot_minus_mono_ns)
 {
-	struct trace_hang *h = calloc(1, sizeof(*h));
+	struct gs_hang_watch *h = calloc(1, sizeof(*h));
 	struct gs_aggregate_collectives receiver = {.member = take_member,
 						    .call = take_call,
 						    .end = end_member,
@@ -126,19 +152,25 @@ struct trace_hang *trace_hang_new(uint64_t quiet_ns, bool wants_sums, struct gs_
 	if (quiet_ns)
 		h->hang = gs_hang_new(quiet_ns);
 	if ((quiet_ns && !h->hang) || (wants_sums && !begin_sums(h))) {
-		trace_hang_free(&h);
+		gs_hang_watch_free(&h);
 		return NULL;
 	}
 	h->view = view;
 	h->boot_minus_mono_ns = boot_minus_mono_ns;
+	if (h->sums) {
+		receiver.stay = take_stay;
+		gs_aggregate_set_step_receiver(view, take_step, h);
+	}
 	gs_aggregate_set_collectives(view, &receiver);
 	return h;
 }
 
-void trace_hang_free(struct trace_hang **hang)
+void gs_hang_watch_free(struct gs_hang_watch **hang)
 {
 	if (!*hang)
 		return;
+	if ((*hang)->view)
+		gs_aggregate_set_step_receiver((*hang)->view, NULL, *hang);
 	gs_hang_free(&(*hang)->hang);
 	gs_fleet_sums_free(&(*hang)->sums);
 	gs_jobs_free(&(*hang)->jobs);
@@ -149,14 +181,14 @@ void trace_hang_free(struct trace_hang **hang)
 }
 
 /* Beyond the limit, or without memory, it is one that does not arrive. */
-static void note_end(struct trace_hang *h, uint32_t pid, uint8_t signal, uint64_t mono_ns)
+static void note_end(struct gs_hang_watch *h, uint32_t pid, uint8_t signal, uint64_t mono_ns)
 {
 	if (h->n_ended < ENDED_MAX && gs_vec_reserve(&h->ended, &h->cap_ended, h->n_ended + 1))
 		h->ended[h->n_ended++] =
 			(struct ended){pid, signal, mono_ns + (uint64_t)h->boot_minus_mono_ns};
 }
 
-static void take_ends(struct trace_hang *h)
+static void take_ends(struct gs_hang_watch *h)
 {
 	for (uint32_t i = 0; i < h->n_ended; i++) {
 		if (h->hang)
@@ -168,7 +200,7 @@ static void take_ends(struct trace_hang *h)
 	h->n_ended = 0;
 }
 
-void trace_hang_event(struct trace_hang *h, const struct gs_event *event)
+void gs_hang_watch_event(struct gs_hang_watch *h, const struct gs_event *event)
 {
 	const struct gs_event_task *t = (const void *)event;
 
@@ -176,14 +208,14 @@ void trace_hang_event(struct trace_hang *h, const struct gs_event *event)
 		note_end(h, t->pid, 0, t->time_ns);
 }
 
-void trace_hang_account(struct trace_hang *h, const struct gs_account_reading *reading)
+void gs_hang_watch_account(struct gs_hang_watch *h, const struct gs_account_reading *reading)
 {
 	if (h && reading->ended && reading->end_signal)
 		note_end(h, reading->pid, reading->end_signal, reading->now_mono_ns);
 }
 
 /* Beyond the limit, or without memory, it is one that is not in it. */
-static void note_join(struct trace_hang *h, const struct gs_thread *thread,
+static void note_join(struct gs_hang_watch *h, const struct gs_thread *thread,
 		      const struct gs_frame *frame, const struct gs_func *func)
 {
 	if (h->n_joins == JOINS_MAX || !gs_vec_reserve(&h->joins, &h->cap_joins, h->n_joins + 1))
@@ -203,7 +235,7 @@ static void on_open_call(void *ctx, const struct gs_thread *thread, const struct
 			 unsigned depth, uint64_t now_mono_ns)
 {
 	const struct gs_func *func = gs_func_by_id(frame->func);
-	struct trace_hang *h = ctx;
+	struct gs_hang_watch *h = ctx;
 	struct gs_hang_call call;
 	__u64 arg[4];
 	__u32 aux;
@@ -226,13 +258,13 @@ static void on_open_call(void *ctx, const struct gs_thread *thread, const struct
 }
 
 /* Ranks that wait for others, here or perhaps on other nodes. */
-static bool is_quiet(const struct trace_hang *h, uint64_t now_ns)
+static bool is_quiet(const struct gs_hang_watch *h, uint64_t now_ns)
 {
 	return (h->hang && gs_hang_is_quiet(h->hang, now_ns)) ||
 	       (h->sums && gs_fleet_sums_is_quiet(h->sums, now_ns));
 }
 
-void trace_hang_tick(struct trace_hang *h, struct gs_uprobe *probe)
+void gs_hang_watch_tick(struct gs_hang_watch *h, struct gs_uprobe *probe)
 {
 	const struct gs_uprobe_handler handler = {.open_call = on_open_call, .ctx = h};
 	uint64_t now_ns = gs_clock_boot_ns();
@@ -250,16 +282,38 @@ void trace_hang_tick(struct trace_hang *h, struct gs_uprobe *probe)
 		gs_hang_check(h->hang, now_ns, false);
 }
 
-void trace_hang_put_sums(struct trace_hang *h, bool is_last, struct gs_buf *out)
-{
-	uint64_t now_ns = gs_clock_boot_ns();
+struct steps_place {
+	struct gs_fleet_sums *sums;
+	uint64_t now_ns;
+	struct gs_buf *out;
+};
 
-	if (h && h->sums)
-		gs_fleet_sums_put(h->sums, now_ns, (int64_t)gs_clock_wall_ns() - (int64_t)now_ns,
-				  is_last, out);
+static void put_steps(void *ctx, const struct gs_aggregate_process_steps *steps)
+{
+	const struct gs_fleet_step_figures figures = {.pid = steps->pid,
+						      .slot = steps->slot,
+						      .run = steps->run,
+						      .n_steps = steps->n_steps,
+						      .n_odd = steps->n_odd,
+						      .median_ns = steps->median_ns,
+						      .p95_ns = steps->p95_ns};
+	const struct steps_place *to = ctx;
+
+	gs_fleet_sums_put_steps(to->sums, &figures, to->now_ns, to->out);
 }
 
-void trace_hang_stop(struct trace_hang *h)
+void gs_hang_watch_put_sums(struct gs_hang_watch *h, bool is_last, struct gs_buf *out)
+{
+	uint64_t now_ns = gs_clock_boot_ns();
+	struct steps_place to = {h ? h->sums : NULL, now_ns, out};
+
+	if (to.sums &&
+	    gs_fleet_sums_put(h->sums, now_ns, (int64_t)gs_clock_wall_ns() - (int64_t)now_ns,
+			      is_last, out))
+		gs_aggregate_each_process_steps(h->view, put_steps, &to);
+}
+
+void gs_hang_watch_stop(struct gs_hang_watch *h)
 {
 	if (!h)
 		return;
@@ -268,7 +322,7 @@ void trace_hang_stop(struct trace_hang *h)
 		gs_hang_check(h->hang, gs_clock_boot_ns(), true);
 }
 
-bool trace_hang_next(struct trace_hang *h, struct gs_hang_found *ret)
+bool gs_hang_watch_next(struct gs_hang_watch *h, struct gs_hang_found *ret)
 {
 	const struct gs_hang_found *f = h && h->hang ? gs_hang_next(h->hang) : NULL;
 
@@ -301,8 +355,8 @@ static const char *kind_name(enum gs_hang_kind kind)
 	return kind == GS_HANG_WAITS ? "waits" : kind == GS_HANG_JOINS ? "joins" : "differs";
 }
 
-void trace_hang_record(struct gs_ingest *feed, const struct gs_hang_found *f,
-		       const struct trace_hang_stacks *stacks, size_t n_stacks)
+void gs_hang_watch_record(struct gs_ingest *feed, const struct gs_hang_found *f,
+			  const struct gs_hang_watch_stacks *stacks, size_t n_stacks)
 {
 	size_t n = f->n_seen < GS_HANG_RANKS_MAX ? f->n_seen : GS_HANG_RANKS_MAX;
 	struct gs_rec_hang hang = {.since_ns = f->since_ns,
@@ -330,4 +384,14 @@ void trace_hang_record(struct gs_ingest *feed, const struct gs_hang_found *f,
 	}
 	gs_ingest_hang(feed, &hang, kind_name(f->kind), f->ended_ns ? NULL : gs_hang_text(f, text),
 		       ranks, n);
+}
+
+void gs_hang_watch_record_all(struct gs_hang_watch *h, struct gs_ingest *feed)
+{
+	struct gs_hang_found found;
+
+	while (gs_hang_watch_next(h, &found)) {
+		gs_hang_watch_record(feed, &found, NULL, 0);
+		free(found.ranks);
+	}
 }
