@@ -121,4 +121,7 @@ int gs_push_labels_add(char *text, struct gs_push_options *options);
 /* A text that can be added to the labels job and instance. */
 bool gs_push_labels_valid(const char *text);
 
+/* Is libsnappy here, by which remote write is compressed? Loads it. */
+bool gs_push_has_snappy(void);
+
 #endif

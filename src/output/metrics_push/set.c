@@ -8,8 +8,6 @@
 #include "core/base/secret.h"
 
 #define DRAIN_NS 5000000000ull
-#define S        1000000000ll
-#define H        (3600 * S)
 
 static const char *const names[GS_PUSH_PROTOCOLS] = {"remote_write", "otlp", "otlp_logs"};
 
@@ -45,8 +43,8 @@ static const char *const names[GS_PUSH_PROTOCOLS] = {"remote_write", "otlp", "ot
 			 .offset = PUSH_AT(interval_ns),                                                           \
 			 .preset = "15s",                                                                          \
 			 .comment = "Time between two pushes.",                                                    \
-			 .min = S,                                                                                 \
-			 .max = H},                                                                                \
+			 .min = GS_CONF_S,                                                                         \
+			 .max = GS_CONF_H},                                                                        \
 			{.name = "job",                                                                            \
 			 .kind = GS_CONF_TEXT,                                                                     \
 			 .offset = PUSH_AT(job),                                                                   \

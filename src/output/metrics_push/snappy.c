@@ -23,6 +23,12 @@ static void load_library(void)
 		*(void **)&compress = dlsym(library, "snappy_compress");
 }
 
+bool gs_push_has_snappy(void)
+{
+	pthread_once(&once, load_library);
+	return compress != NULL;
+}
+
 int push_snappy_plain(const struct gs_buf *in, struct gs_buf *out)
 {
 	size_t left = in->bytes, n = in->bytes;

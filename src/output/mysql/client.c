@@ -16,11 +16,13 @@
 #include "core/base/mem.h"
 #include "output/mysql/mysql_abi.h"
 
-#define TIMEOUT_S        10
-#define READ_TIMEOUT_S   30   /* longer than the server waits for a lock, see settings */
-#define PLACEHOLDERS_MAX 4096 /* of one statement */
-#define COLUMNS_MAX      64
-#define STATEMENT_MAX    (256u << 10)
+#define TIMEOUT_S            10
+#define READ_TIMEOUT_S       30   /* longer than the server waits for a lock, see settings */
+#define PLACEHOLDERS_MAX     4096 /* of one statement */
+#define COLUMNS_MAX          64
+#define STATEMENT_MAX        (256u << 10)
+#define MYSQL_WRONG_VALUE    1366 /* ER_TRUNCATED_WRONG_VALUE_FOR_FIELD */
+#define MYSQL_CHECK_VIOLATED 3819 /* ER_CHECK_CONSTRAINT_VIOLATED; MariaDB: 4025, of class 23 */
 #define CLIENT_ERROR_FIRST                                                                         \
 	2000 /* errors of the library itself, errmsg.h: 2000 to 2999, and 5000 on */
 #define CLIENT_ERROR_LAST 2999
@@ -101,6 +103,11 @@ const char *mysql_load_library(void)
 	return library.server_init(0, NULL, NULL) == 0 ? "" : "libmariadb does not start";
 }
 
+const char *gs_mysql_missing(void)
+{
+	return mysql_load_library();
+}
+
 static void close_connection(void)
 {
 	if (connection)
@@ -115,8 +122,10 @@ static void set_failure(struct mysql_result *ret, unsigned number, const char *s
 {
 	bool of_connection = (number >= CLIENT_ERROR_FIRST && number <= CLIENT_ERROR_LAST) ||
 			     number >= CLIENT_ERROR_MORE;
-	/* SQLSTATE classes of ISO 9075: 22, a value that the column does not take; 23, a constraint. */
-	bool of_data = strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0;
+	/* SQLSTATE classes of ISO 9075: 22, a value that the column does not take; 23, a constraint. MySQL gives two of
+	 * these the general state HY000. */
+	bool of_data = strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 ||
+		       number == MYSQL_WRONG_VALUE || number == MYSQL_CHECK_VIOLATED;
 
 	ret->outcome = of_connection ? MYSQL_GONE : of_data ? MYSQL_REFUSED : MYSQL_FAILED;
 	snprintf(ret->text, sizeof(ret->text), "%s (error %u)", text, number);

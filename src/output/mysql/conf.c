@@ -7,8 +7,6 @@
 #include "core/base/net.h"
 #include "output/mysql/mysql_int.h"
 
-#define S            1000000000ll
-#define H            (3600 * S)
 #define DEFAULT_PORT 3306
 
 const char *const gs_mysql_schema_names[] = {"gpuscope", "eacgm", "both", NULL};
@@ -89,15 +87,15 @@ const struct gs_conf_key gs_mysql_conf_keys[GS_MYSQL_CONF_KEYS] = {
 	 .offset = MYSQL_AT(interval_ns),
 	 .preset = "10s",
 	 .comment = "Time between two samples.",
-	 .min = S / 10,
-	 .max = H},
+	 .min = GS_CONF_S / 10,
+	 .max = GS_CONF_H},
 	{.name = "retention",
 	 .kind = GS_CONF_DURATION,
 	 .offset = MYSQL_AT(retention_ns),
 	 .preset = "720h",
 	 .comment = "Remove rows of this node that are older; 0: remove nothing.",
 	 .min = 0,
-	 .max = 100000 * H},
+	 .max = 100000 * GS_CONF_H},
 	{.name = "tls",
 	 .kind = GS_CONF_BOOL,
 	 .offset = MYSQL_AT(tls),

@@ -361,7 +361,8 @@ bool gs_mysql_take_turn(struct gs_mysql *m)
 	return true;
 }
 
-static int queue_sample(struct gs_mysql *m, const struct gs_node_snapshot *node)
+static int queue_sample(struct gs_mysql *m, const struct gs_node_snapshot *node,
+			const struct gs_traffic_growth *traffic)
 {
 	struct gs_wire_out out = {&m->rows, 0};
 	struct gs_queue_batch b = {
@@ -369,7 +370,7 @@ static int queue_sample(struct gs_mysql *m, const struct gs_node_snapshot *node)
 	int r;
 
 	gs_buf_reset(&m->rows);
-	mysql_put_sample(&out, m->tables, m->conf.node, node);
+	mysql_put_sample(&out, m->tables, m->conf.node, node, traffic);
 	b.data = m->rows.data;
 	b.bytes = m->rows.bytes;
 	b.raw_bytes = (uint32_t)m->rows.bytes;
@@ -380,7 +381,8 @@ static int queue_sample(struct gs_mysql *m, const struct gs_node_snapshot *node)
 	return r;
 }
 
-int gs_mysql_put(struct gs_mysql *m, struct gs_gpu_snapshot *gpu, struct gs_job_accounts *jobs)
+int gs_mysql_put(struct gs_mysql *m, struct gs_gpu_snapshot *gpu, struct gs_job_accounts *jobs,
+		 const struct gs_traffic_growth *traffic)
 {
 	struct gs_node_snapshot *node = calloc(1, sizeof(*node));
 	int r;
@@ -393,7 +395,7 @@ int gs_mysql_put(struct gs_mysql *m, struct gs_gpu_snapshot *gpu, struct gs_job_
 	node->jobs = jobs;
 	r = gs_sampler_fill(m->sampler, false, true, node);
 	if (r == 0)
-		r = queue_sample(m, node);
+		r = queue_sample(m, node, traffic);
 	node->gpu = NULL; /* not ours */
 	gs_node_snapshot_free(&node);
 	return r;

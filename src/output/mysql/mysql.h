@@ -19,6 +19,7 @@
 #include "core/base/conf.h"
 #include "core/base/err.h"
 #include "model/node/host.h"
+#include "model/node/traffic.h"
 #include "output/metrics/metrics.h"
 
 /* Which tables are written, combined by or. */
@@ -74,8 +75,10 @@ int gs_mysql_start(const struct gs_mysql_options *options, struct gs_mysql **ret
 bool gs_mysql_take_turn(struct gs_mysql *m);
 
 /* Queue a sample: this reading of the GPUs, lent, and the machine and its processes as they are now.
- * jobs: taken over; NULL: not known. 0, or a negative errno: it is lost. The same thread. */
-int gs_mysql_put(struct gs_mysql *m, struct gs_gpu_snapshot *gpu, struct gs_job_accounts *jobs);
+ * jobs: taken over; NULL: not known. traffic: since the sample before, for eACGM's tables of Ollama;
+ * lent, NULL: not known. 0, or a negative errno: it is lost. The same thread. */
+int gs_mysql_put(struct gs_mysql *m, struct gs_gpu_snapshot *gpu, struct gs_job_accounts *jobs,
+		 const struct gs_traffic_growth *traffic);
 
 /* Writes what waits, for at most drain_ns. Returns how many samples stay in the spool, or are lost
  * when there is none. */
@@ -102,5 +105,9 @@ void gs_mysql_put_metrics(struct gs_metrics *p, struct gs_mysql *m, const char *
 
 /* Of a process that was started to send (gs_sender_is_called() with "mysql"). Does not return. */
 int gs_mysql_sender_main(void);
+
+/* Why no server could be spoken to: "" is none, else what is missing and what to install, lent for ever. Loads libmariadb into
+ * this process. */
+const char *gs_mysql_missing(void);
 
 #endif

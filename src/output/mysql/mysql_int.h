@@ -24,6 +24,8 @@ enum mysql_table_id {
 	MYSQL_GPUMEM,
 	MYSQL_DISKIO,
 	MYSQL_NETIO,
+	MYSQL_OLLAMANET,
+	MYSQL_IPPORT,
 	MYSQL_TABLES
 };
 
@@ -34,8 +36,8 @@ struct mysql_column {
 struct mysql_table {
 	const char *name;
 	unsigned schemas; /* enum gs_mysql_tables, one of them */
-	const struct mysql_column
-		*column; /* n_columns; the first is the time, the second the node */
+	const struct mysql_column *
+		column; /* n_columns; the first is the time, the second the node, but where is_kept */
 	size_t n_columns;
 	const enum gs_gpu_field *field; /* n_fields of them follow as columns; NULL none */
 	size_t n_fields;
@@ -64,9 +66,9 @@ enum mysql_value {
 	MYSQL_VALUE_TEXT = 3,    /* UTF-8 */
 };
 
-/* node_name: what the column node says. Errors stay in out. */
+/* node_name: what the column node says; traffic: NULL not known. Errors stay in out. */
 void mysql_put_sample(struct gs_wire_out *out, unsigned tables, const char *node_name,
-		      const struct gs_node_snapshot *node);
+		      const struct gs_node_snapshot *node, const struct gs_traffic_growth *traffic);
 
 #define MYSQL_TIME_BYTES 32
 

@@ -321,8 +321,35 @@ static void put_eacgm(struct row_writer *w, const struct gs_node_snapshot *node)
 	put_pair(w, MYSQL_NETIO, mib_of(h->net_tx_bps), mib_of(h->net_rx_bps));
 }
 
+/* Clients as "10.0.0.1.11434", as eACGM has them from tcpdump: with the server's port, where theirs is another for each
+ * connection. */
+static void put_ollama(struct row_writer *w, const struct gs_traffic_growth *traffic)
+{
+	double seconds = (double)traffic->ns / 1e9;
+	char name[64];
+
+	if (begin_table(w, MYSQL_OLLAMANET)) {
+		begin_row(w);
+		put_real(w->out, (double)traffic->requests / seconds);
+		put_real(w->out, traffic->sends_known ? (double)traffic->sends / seconds : NAN);
+		end_table(w);
+	}
+	if (!traffic->n_askers || !begin_table(w, MYSQL_IPPORT))
+		return;
+	for (size_t i = 0; i < traffic->n_askers; i++) {
+		const struct gs_traffic_asker *a = &traffic->asker[i];
+
+		snprintf(name, sizeof(name), "%s.%u", a->address[0] ? a->address : "other",
+			 traffic->port);
+		gs_wire_put_u8(w->out, 1);
+		put_text(w->out, name, 255);
+		put_integer(w->out, (int64_t)a->requests);
+	}
+	end_table(w);
+}
+
 void mysql_put_sample(struct gs_wire_out *out, unsigned tables, const char *node_name,
-		      const struct gs_node_snapshot *node)
+		      const struct gs_node_snapshot *node, const struct gs_traffic_growth *traffic)
 {
 	char time[MYSQL_TIME_BYTES];
 	struct row_writer w = {.out = out,
@@ -336,5 +363,7 @@ void mysql_put_sample(struct gs_wire_out *out, unsigned tables, const char *node
 	put_jobs(&w, node->jobs);
 	w.time = mysql_format_time(node->wall_ns, true, time);
 	put_eacgm(&w, node);
+	if (traffic)
+		put_ollama(&w, traffic);
 	gs_wire_put_u8(out, 0);
 }

@@ -6,8 +6,9 @@
  *
  * eACGM's are those of its grafana/init.sql, in its units (percent, shares, MiB, MiB/s). Its statements
  * know no node: that column is invisible, so that SELECT * and INSERT without names work as before.
- * CudaEvent, events, ollamanet and ipport are created, for its dashboard asks for them, and not
- * written; packaging/mysql/timeline.py fills the first from a trace.
+ * CudaEvent and events are created, for its dashboard asks for them, and not written;
+ * packaging/mysql/timeline.py fills the first from a trace. In ollamanet and ipport, where eACGM counts
+ * packets, are requests, sends (of which a server that streams makes one a token) and requests by client.
  */
 #include <errno.h>
 #include <string.h>
@@ -129,6 +130,10 @@ static const struct mysql_column disk_columns[] = {
 	{"TIME", EACGM}, {"node", NOT_SEEN}, {"read_rate", REAL}, {"write_rate", REAL}};
 static const struct mysql_column net_columns[] = {
 	{"TIME", EACGM}, {"node", NOT_SEEN}, {"send_rate", REAL}, {"recv_rate", REAL}};
+static const struct mysql_column ollama_columns[] = {
+	{"time", EACGM}, {"node", NOT_SEEN}, {"request", REAL}, {"token", REAL}};
+static const struct mysql_column ipport_columns[] = {{"ipport", UTF8(255) " NOT NULL PRIMARY KEY"},
+						     {"cnt", BIG}};
 
 #define ROWS(table_name, schema, array)                                                            \
 	.name = table_name, .schemas = GS_MYSQL_TABLES_##schema, .column = array,                  \
@@ -159,6 +164,10 @@ const struct mysql_table mysql_tables[MYSQL_TABLES] = {
 	[MYSQL_GPUMEM] = {ROWS("gpumem", EACGM, amount_columns), .keys = EACGM_KEYS, .tail = ""},
 	[MYSQL_DISKIO] = {ROWS("diskio", EACGM, disk_columns), .keys = EACGM_KEYS, .tail = ""},
 	[MYSQL_NETIO] = {ROWS("netio", EACGM, net_columns), .keys = EACGM_KEYS, .tail = ""},
+	[MYSQL_OLLAMANET] = {ROWS("ollamanet", EACGM, ollama_columns), .keys = BY_TIME, .tail = ""},
+	[MYSQL_IPPORT] = {ROWS("ipport", EACGM, ipport_columns), .keys = "",
+			  .tail = " ON DUPLICATE KEY UPDATE `cnt` = `cnt` + VALUES(`cnt`)",
+			  .is_kept = true},
 };
 
 unsigned mysql_schema_tables(int schema)
@@ -199,10 +208,6 @@ static const char eacgm_tables[] =
 	"CREATE TABLE IF NOT EXISTS `CudaEvent` (`time` DOUBLE, `event1` CHAR(255), `event2` CHAR(255), `event3` CHAR(255)) " ENGINE
 	";\n"
 	"CREATE TABLE IF NOT EXISTS `events` (`name` VARCHAR(255) PRIMARY KEY, `cnt` INT) " ENGINE
-	";\n"
-	"CREATE TABLE IF NOT EXISTS `ollamanet` (`time` DATETIME, `request` DOUBLE, `token` DOUBLE) " ENGINE
-	";\n"
-	"CREATE TABLE IF NOT EXISTS `ipport` (`ipport` VARCHAR(255) PRIMARY KEY, `cnt` INT) " ENGINE
 	";\n\n";
 
 static const char stream_table[] =

@@ -7,11 +7,6 @@
 #include "analysis/gpu_health/gpu_health.h"
 #include "output/node_report/gpu_int.h"
 
-static const char *vendor_name(uint32_t vendor)
-{
-	return vendor == GS_GPU_VENDOR_NVIDIA ? "nvidia" : vendor == GS_GPU_VENDOR_AMD ? "amd" : "";
-}
-
 static void put_info(struct gs_doc *doc, const struct gs_gpu_info *info)
 {
 	char capability[24] = "";
@@ -20,7 +15,7 @@ static void put_info(struct gs_doc *doc, const struct gs_gpu_info *info)
 		snprintf(capability, sizeof(capability), "%d.%d", info->compute_major,
 			 info->compute_minor);
 	gs_doc_put_u64(doc, "index", info->index);
-	gs_doc_put_text(doc, "vendor", vendor_name(info->vendor));
+	gs_doc_put_text(doc, "vendor", gs_gpu_vendor_name(info->vendor));
 	gs_doc_put_text(doc, "uuid", info->uuid);
 	gs_doc_put_text(doc, "pci_bus_id", info->pci_bus_id);
 	gs_doc_put_text(doc, "name", info->name);
@@ -157,7 +152,7 @@ static void put_processes(struct gs_doc *doc, const struct gs_gpu_snapshot *s)
 		gs_doc_put_bool(doc, "mps", p->kind & GS_GPU_PROCESS_MPS);
 		gs_doc_put_u64_if(doc, "uid", p->uid, p->uid != UINT32_MAX);
 		gs_doc_put_text(doc, "user", p->user);
-		gs_doc_put_i64_if(doc, "used_bytes", p->used_bytes, p->used_bytes >= 0);
+		gs_doc_put_i64_if(doc, "gpu_memory_bytes", p->used_bytes, p->used_bytes >= 0);
 		put_ratio(doc, "sm_ratio", p->sm_ratio);
 		put_ratio(doc, "memory_ratio", p->mem_ratio);
 		put_ratio(doc, "encoder_ratio", p->enc_ratio);
@@ -170,7 +165,7 @@ static void put_processes(struct gs_doc *doc, const struct gs_gpu_snapshot *s)
 		gs_doc_put_text(doc, "container", p->container);
 		gs_doc_put_text(doc, "job", p->job);
 		gs_doc_put_text(doc, "comm", p->comm);
-		gs_doc_put_text(doc, "cmdline", p->cmdline);
+		gs_doc_put_text(doc, "command", p->cmdline);
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);

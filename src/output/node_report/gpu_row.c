@@ -152,7 +152,7 @@ unsigned gs_report_gpu_row_process(const struct gs_gpu_snapshot *s, unsigned pro
 	c[n++] = number_cell("pid", p->pid);
 	c[n++] = text_cell("type", kind_text(p->kind));
 	c[n++] = text_cell("user", p->user);
-	c[n++] = number_if("used_bytes", (double)p->used_bytes, p->used_bytes >= 0);
+	c[n++] = number_if("gpu_memory_bytes", (double)p->used_bytes, p->used_bytes >= 0);
 	c[n++] = number_if("sm_ratio", p->sm_ratio, p->sm_ratio >= 0);
 	c[n++] = number_if("memory_ratio", p->mem_ratio, p->mem_ratio >= 0);
 	c[n++] = number_if("encoder_ratio", p->enc_ratio, p->enc_ratio >= 0);
@@ -163,6 +163,6 @@ unsigned gs_report_gpu_row_process(const struct gs_gpu_snapshot *s, unsigned pro
 	c[n++] = text_cell("container", p->container);
 	c[n++] = text_cell("job", p->job);
 	c[n++] = text_cell("comm", p->comm);
-	c[n++] = text_cell("cmdline", p->cmdline);
+	c[n++] = text_cell("command", p->cmdline);
 	return n;
 }

@@ -72,7 +72,7 @@ static void put_gpu(struct gs_buf *b, const struct gs_gpu_info *g, const struct 
 		put_int(b, "compute_instance", g->compute_instance, g->compute_instance >= 0);
 	}
 	gs_json_bool(b, "lost", s->lost);
-	put_int(b, "time_ns", (int64_t)s->time_ns, true);
+	put_int(b, "time_boot_ns", (int64_t)s->time_ns, true);
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
 		put_number(b, gs_gpu_field_info(f)->key, s->value[f],
 			   gs_gpu_has(s, (enum gs_gpu_field)f));
@@ -227,7 +227,7 @@ int gs_report_node_json(FILE *out, const struct gs_node_snapshot *n)
 	gs_json_u64(b, "version", GS_DOC_VERSION);
 	put_text(b, "host_name", n->name);
 	gs_json_time(b, "time", n->wall_ns);
-	put_int(b, "time_ns", (int64_t)n->time_ns, true);
+	put_int(b, "time_boot_ns", (int64_t)n->time_ns, true);
 	put_text(b, "gpu_state", gs_gpu_state_name(g->state));
 	put_text(b, "gpu_state_text", g->state_text);
 	put_int(b, "missed_samples", (int64_t)g->missed_samples, true);
@@ -252,7 +252,7 @@ int gs_report_node_json(FILE *out, const struct gs_node_snapshot *n)
 		const struct gs_gpu_event *e = &g->event[i];
 
 		gs_json_open(b, NULL, '{');
-		put_int(b, "time_ns", (int64_t)e->time_ns, true);
+		put_int(b, "time_boot_ns", (int64_t)e->time_ns, true);
 		put_int(b, "xid", e->xid, e->xid != 0);
 		put_text(b, "pci_bus_id", e->pci_bus_id);
 		put_text(b, "text", e->text);

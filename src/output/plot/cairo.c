@@ -88,3 +88,10 @@ int plot_cairo_open(const struct plot_cairo **ret_cairo, struct gs_err *err)
 	*ret_cairo = &cairo;
 	return r;
 }
+
+int gs_plot_check(struct gs_err *err)
+{
+	const struct plot_cairo *c;
+
+	return plot_cairo_open(&c, err);
+}

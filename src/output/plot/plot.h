@@ -83,4 +83,7 @@ struct gs_plot_stats {
 /* What went in so far. */
 void gs_plot_stats(const struct gs_plot *plot, struct gs_plot_stats *ret_stats);
 
+/* Can anything be drawn here? 0; -ENOPKG: cairo is not here, with err. Loads it. */
+int gs_plot_check(struct gs_err *err);
+
 #endif

@@ -34,6 +34,8 @@ static int64_t wall_of(const char *text)
 		char *end;
 
 		part = strtod(p, &end);
+		if (!(part >= 0 && part < 1)) /* ".5e999" is no part of a second */
+			return 0;
 		p = end;
 	}
 	if (*p == 'Z') {

@@ -78,7 +78,7 @@ static void put_processes(struct gs_doc *doc, const struct gs_summary *s)
 		gs_doc_put_u64_if(doc, "uid", p->uid, p->ns_pid);
 		gs_doc_put_text(doc, "comm", p->comm);
 		gs_doc_put_text(doc, "exe", p->exe);
-		gs_doc_put_text(doc, "cmdline", p->cmdline);
+		gs_doc_put_text(doc, "command", p->cmdline);
 		gs_doc_put_text(doc, "container", p->container);
 		put_functions(doc, &p->functions);
 		gs_doc_begin_list(doc, "threads", p->n_threads);
@@ -319,8 +319,8 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s,
 	gs_doc_put_text(doc, "kernel", s->kernel);
 	gs_doc_put_text(doc, "attach_mode", s->attach_mode);
 	gs_doc_put_text(doc, "mode", mode);
-	gs_doc_put_u64_if(doc, "tracing_cost_ppm", s->cost_ppm, s->call_cost_ns);
-	gs_doc_put_u64_if(doc, "tracing_cost_worst_ppm", s->cost_worst_ppm, s->call_cost_ns);
+	gs_doc_put_u64_if(doc, "tracing_cost_ppm", s->cost_ppm, s->cost_known);
+	gs_doc_put_u64_if(doc, "tracing_cost_worst_ppm", s->cost_worst_ppm, s->cost_known);
 	gs_doc_put_u64_if(doc, "tracing_call_cost_ns", s->call_cost_ns, s->call_cost_ns);
 	gs_doc_put_time(doc, "start_time", s->start_wall_ns);
 	gs_doc_put_u64(doc, "duration_ns", s->duration_ns);

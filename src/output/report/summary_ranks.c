@@ -47,8 +47,8 @@ static uint64_t busy_ns(const struct gs_account_thread *t)
 	return wall_ns - gs_account_parked_ns(part_ns);
 }
 
-/* The thread that launches the most; where none does the first one, or the busiest if that one is
- * parked. */
+/* The thread that launches the most, or the first one if that waits for it; where none does the first one, or the busiest
+ * if that one is parked. */
 static const struct gs_account_thread *pace_of(const struct gs_summary *s, uint32_t pid)
 {
 	const struct gs_account_thread *first = NULL, *busiest = NULL, *launches = NULL;
@@ -67,7 +67,9 @@ static const struct gs_account_thread *pace_of(const struct gs_summary *s, uint3
 		    (!launches || n > launches->launches + launches->collectives))
 			launches = t;
 	}
-	return launches ? launches : first && !first->idle ? first : busiest;
+	if (launches)
+		return gs_summary_pace_thread(first, launches);
+	return first && !first->idle ? first : busiest;
 }
 
 static int compare_ranks(const void *a, const void *b)

@@ -25,6 +25,7 @@
 
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
+#include "core/text/fit.h"
 #include "model/trace/func.h"
 #include "model/trace/record.h"
 
@@ -36,6 +37,19 @@
 #define WIDE           90   /* columns from which on there is room for mean and p99 */
 #define HEAVY_PCT      25   /* of wall time: worth a colour */
 #define ODD_PART       0.01 /* of wall time: less makes no rank unlike the others */
+
+/* Lines that sections keep when there is more than one screen of them: a blank one and titles among them. */
+#define N_KEEP_VERDICT 13 /* at most 8 and a blank one, what ran */
+#define N_KEEP_ACCOUNT 5
+#define N_KEEP_BRIEF   2
+#define N_KEEP_HANG    4
+#define N_KEEP_TABLE   7
+#define N_KEEP_LINES   6
+#define N_KEEP_PROBED  4
+#define N_KEEP_GPUS    5
+#define N_KEEP_TROUBLE 6
+#define N_KEEP_HINTS   3
+#define FIT_COLUMNS    80
 
 /* Something that took time. */
 struct item {
@@ -362,7 +376,7 @@ static void put_ran(struct gs_page *page, const struct gs_summary *s)
 	gs_report_summary_where(s, where, sizeof(where));
 	if (s->exit_status >= 0)
 		snprintf(status, sizeof(status), ", exit status %d", s->exit_status);
-	if (s->call_cost_ns)
+	if (s->cost_known)
 		snprintf(cost, sizeof(cost), "; tracing cost about %.2f %%",
 			 (double)s->cost_ppm / 1e4);
 	snprintf(text, sizeof(text), "ran %s%s%s%.100s%s%s", gs_fmt_ns(time, s->duration_ns), where,
@@ -400,12 +414,13 @@ static void put_hints(struct gs_page *page, const struct gs_summary *s,
 			"no CUDA? --layer torch,python shows PyTorch and Python; gpuscope job -p PID shows what a process waits for");
 }
 
-static void put_view(struct gs_page *page, const struct gs_summary *s,
+static void put_view(struct gs_fit *fit, struct gs_page *page, const struct gs_summary *s,
 		     const struct gs_report_summary_style *style, const struct gs_ranks *ranks,
 		     unsigned n_less)
 {
 	struct gs_report_summary_style blocks = *style;
 
+	gs_page_fit_section(fit, N_KEEP_TABLE, "--top 0, or --by process");
 	switch (style->view) {
 	case GS_SUMMARY_PROCESSES:
 	case GS_SUMMARY_THREADS:
@@ -434,17 +449,38 @@ static void put_view(struct gs_page *page, const struct gs_summary *s,
 	default:
 		put_merged(page, s, style, ranks, n_less);
 		/* These are there only when they were asked for. */
+		gs_page_fit_section(fit, N_KEEP_LINES, "--by line");
 		if (s->has_python)
 			gs_report_summary_lines(page, s, style->n_top ? N_LINES : 0);
+		gs_page_fit_section(fit, N_KEEP_PROBED, "--top 0");
 		gs_report_summary_probed_table(page, s, style->n_top == 0);
 		break;
 	}
 }
 
-void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
-			     const struct gs_report_summary_style *style)
+/* A line or two each. */
+static void put_briefs(struct gs_fit *fit, struct gs_page *page, const struct gs_summary *s,
+		       const struct gs_report_summary_style *style)
 {
-	GS_CLEANUP(gs_report_ranks_fini) struct gs_ranks ranks = {0};
+	gs_page_fit_section(fit, N_KEEP_BRIEF, "-v");
+	gs_report_summary_step_table(page, s, false);
+	gs_page_fit_section(fit, N_KEEP_BRIEF, "-v");
+	gs_report_summary_arrival_table(page, s, false);
+	gs_page_fit_section(fit, N_KEEP_BRIEF, "--by kernel");
+	gs_report_gpu_time_brief(page, s);
+	gs_page_fit_section(fit, N_KEEP_BRIEF, "-v");
+	gs_report_nccl_brief(page, s);
+	gs_page_fit_section(fit, N_KEEP_HANG, "-v");
+	if (style->verbose)
+		gs_report_hangs_table(page, s, true);
+	else
+		gs_report_hangs_brief(page, s);
+}
+
+/* The page in sections, each with the lines it keeps when there is too much for one screen. */
+static void put_sections(struct gs_fit *fit, struct gs_page *page, const struct gs_summary *s,
+			 const struct gs_report_summary_style *style, const struct gs_ranks *ranks)
+{
 	bool any = s->n_python_functions || s->n_python_lines || s->n_mpi_ranks;
 	/* Each line below the account takes one of it; steps, GPU time and NCCL take two, hangs four. */
 	bool arrivals = s->collectives && s->collectives->n_matched;
@@ -452,31 +488,46 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 			   (s->nccl ? 2 : 0) + (s->n_hangs ? 4 : 0);
 	unsigned n_parts = n_taken < N_PARTS ? N_PARTS - n_taken : 1;
 
-	gs_pen_check(page->pen, gs_report_ranks_find(s, &ranks));
 	for (size_t i = 0; i < s->functions.n; i++)
 		any |= s->functions.items[i].calls || s->functions.items[i].inner;
+	gs_page_fit_section(fit, N_KEEP_VERDICT, NULL);
 	gs_report_summary_verdict_table(page, s);
 	put_ran(page, s);
-	if (!style->part && !gs_report_summary_ranks_account(page, s, &ranks))
+	gs_page_fit_section(fit, N_KEEP_ACCOUNT, "--by thread, -v");
+	if (!style->part && !gs_report_summary_ranks_account(page, s, ranks))
 		gs_report_summary_account_table(page, s, n_parts);
-	if (!style->part) {
-		gs_report_summary_step_table(page, s, false);
-		gs_report_summary_arrival_table(page, s, false);
-		gs_report_gpu_time_brief(page, s);
-		gs_report_nccl_brief(page, s);
-		if (!style->verbose)
-			gs_report_hangs_brief(page, s);
-	}
-	if (!style->part && style->verbose)
-		gs_report_hangs_table(page, s, true);
+	if (!style->part)
+		put_briefs(fit, page, s, style);
 	if (!any)
 		gs_report_summary_nothing(page, s, style);
-	put_view(page, s, style, &ranks, n_taken < N_PARTS ? 0 : n_taken - N_PARTS + 1);
+	put_view(fit, page, s, style, ranks, n_taken < N_PARTS ? 0 : n_taken - N_PARTS + 1);
+	gs_page_fit_section(fit, N_KEEP_GPUS, "-v");
 	if ((style->verbose || style->gpus || style->view == GS_SUMMARY_STREAMS) && !style->part)
 		gs_report_gpus(page, s);
+	gs_page_fit_section(fit, N_KEEP_TROUBLE, "-v");
 	if (style->verbose)
 		gs_report_summary_attention(page, s, style->n_top == 0);
 	else
 		gs_report_summary_trouble(page, s);
+	gs_page_fit_section(fit, N_KEEP_HINTS, NULL);
 	put_hints(page, s, style);
+}
+
+/* Who asked for more gets all of it; words on a narrow page take lines that say nothing of how much there is. */
+static bool is_one_screen(const struct gs_page *page, const struct gs_report_summary_style *style)
+{
+	return style->view == GS_SUMMARY_SHORT && style->n_top == GS_SUMMARY_TOP_SHORT &&
+	       !style->verbose && page->width >= FIT_COLUMNS;
+}
+
+void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
+			     const struct gs_report_summary_style *style)
+{
+	GS_CLEANUP(gs_report_ranks_fini) struct gs_ranks ranks = {0};
+	struct gs_fit fit;
+
+	gs_pen_check(page->pen, gs_report_ranks_find(s, &ranks));
+	gs_page_fit_begin(&fit, page);
+	put_sections(&fit, page, s, style, &ranks);
+	gs_page_fit_end(&fit, is_one_screen(page, style) ? GS_FIT_SCREEN_LINES : 0);
 }

@@ -602,7 +602,12 @@ static void put_head(struct table *t)
 	if (*attach_mode && gs_page_columns(t->page, attach_mode) <= 60)
 		put_fact(t, "attached", "%s", attach_mode);
 	put_native(t, &s->native);
-	if (s->call_cost_ns)
+	if (s->call_cost_ns && !s->cost_known)
+		put_fact(
+			t, "cost",
+			"of tracing: %llu ns a call; its share is not known: too little processor time was used",
+			(unsigned long long)s->call_cost_ns);
+	else if (s->call_cost_ns)
 		put_fact(
 			t, "cost",
 			"of tracing: about %.2f %% of processor time (at most %.2f %%), %llu ns a call",

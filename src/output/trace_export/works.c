@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/map.h"
 #include "core/base/mem.h"
@@ -107,21 +108,27 @@ static void describe_work(const struct gs_export *e, const struct gs_rec_gpu_wor
 {
 	const struct gs_rec_thread *t = gs_dict_thread(e->dict, r->thread);
 	const struct gs_gpu_work *w = &r->work;
-	int n;
+	size_t n;
 
 	if (w->what == GS_WORK_KERNEL)
-		n = snprintf(text, bytes,
-			     "grid %" PRIu32 "x%" PRIu32 "x%" PRIu32 ", block %" PRIu32 "x%" PRIu32
-			     "x%" PRIu32 ", %" PRIu32 " B shared, %" PRIu32 " registers",
-			     w->grid[0], w->grid[1], w->grid[2], w->block[0], w->block[1],
-			     w->block[2], w->shared_bytes, w->registers);
+		snprintf(text, bytes,
+			 "grid %" PRIu32 "x%" PRIu32 "x%" PRIu32 ", block %" PRIu32 "x%" PRIu32
+			 "x%" PRIu32 ", %" PRIu32 " B shared, %" PRIu32 " registers",
+			 w->grid[0], w->grid[1], w->grid[2], w->block[0], w->block[1], w->block[2],
+			 w->shared_bytes, w->registers);
 	else if (w->what == GS_WORK_GRAPH)
-		n = snprintf(text, bytes, "graph %" PRIu32, w->graph);
+		snprintf(text, bytes, "graph %" PRIu32, w->graph);
 	else
-		n = snprintf(text, bytes, "%" PRIu64 " bytes", (uint64_t)w->bytes);
-	if (t && w->launch_ns && w->launch_ns <= w->start_ns && n > 0 && (size_t)n < bytes)
-		snprintf(text + n, bytes - (size_t)n,
-			 "; requested by thread %" PRIu32 ", %.3f us before", t->tid,
+		snprintf(text, bytes, "%" PRIu64 " bytes", (uint64_t)w->bytes);
+	if (!t)
+		return;
+	n = strlen(text);
+	snprintf(text + n, bytes - n, "; requested by thread %" PRIu32, t->tid);
+	/* Who asked is known by CUPTI's number of the call, whatever the clocks of host and GPU say; how
+	 * long before is not where one of them is off by more than that. */
+	n = strlen(text);
+	if (w->launch_ns && w->launch_ns <= w->start_ns)
+		snprintf(text + n, bytes - n, ", %.3f us before",
 			 (double)(w->start_ns - w->launch_ns) / 1000);
 }
 

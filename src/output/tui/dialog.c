@@ -7,7 +7,8 @@
 #include "output/tui/layout.h"
 #include "output/screen/lines.h"
 
-#define ROWS_OF_PROCESS 64 /* GPUs that one process is on */
+#define WIDE            110 /* columns; what matters less has room */
+#define ROWS_OF_PROCESS 64  /* GPUs that one process is on */
 
 static const struct {
 	const char *key, *what;
@@ -177,6 +178,75 @@ static void draw_gpu_side(const struct tui_ui *ui, struct tui_lines *l, const st
 		draw_graphs(ui, l->s, y, rows, r);
 }
 
+/* "to 10.0.0.2:29500", "from 10.0.0.9 to port 8080": who connected comes first. */
+static const char *name_peer(const struct gs_traffic_peer *p, char *out, size_t bytes)
+{
+	const char *address = p->address[0] ? p->address : "others";
+	bool is_ipv6 = strchr(address, ':') != NULL;
+
+	if (p->accepted)
+		snprintf(out, bytes, "from %s to port %u", address, p->port);
+	else
+		snprintf(out, bytes, "to %s%s%s:%u", is_ipv6 ? "[" : "", address,
+			 is_ipv6 ? "]" : "", p->port);
+	return out;
+}
+
+/* In which time half of the answers began. "": there was none. */
+static const char *write_answer_time(const struct gs_traffic_sums *sums, char *out, size_t bytes)
+{
+	double s = gs_traffic_quantile(sums, 0.5);
+
+	if (isnan(s))
+		out[0] = '\0';
+	else if (s < 0.001)
+		snprintf(out, bytes, ", half in %.0f us", s * 1e6);
+	else
+		snprintf(out, bytes, ", half in %.3g %s", s < 1 ? s * 1e3 : s, s < 1 ? "ms" : "s");
+	return out;
+}
+
+static void draw_peer(struct tui_lines *l, const struct gs_traffic_peer *p)
+{
+	const struct gs_traffic_sums *s = &p->sums;
+	char in[TUI_NUMBER_BYTES], out[TUI_NUMBER_BYTES], name[96], answer[64], text[320];
+	char more[96] = "";
+
+	if (l->s->columns >= WIDE)
+		snprintf(more, sizeof(more), ", %lld open", (long long)s->open);
+	snprintf(text, sizeof(text), "  %-28s in %5s  out %5s  %llu requests%s%s%s",
+		 name_peer(p, name, sizeof(name)), tui_bytes(in, (double)s->received_bytes),
+		 tui_bytes(out, (double)s->sent_bytes), (unsigned long long)s->requests,
+		 write_answer_time(s, answer, sizeof(answer)), more,
+		 s->failed ? ", some connections failed" : "");
+	tui_line_text(l, TUI_PLAIN, text);
+}
+
+static void draw_traffic(const struct tui_ui *ui, struct tui_lines *l)
+{
+	const struct gs_tui_traffic *t = &ui->traffic;
+	char text[64];
+
+	if (!ui->traffic_pid)
+		return;
+	tui_lines_gap(l);
+	tui_line_text(l, TUI_DIM, "TCP by peer, since this screen was opened");
+	if (!ui->has_traffic) {
+		tui_line_text(l, TUI_DIM, "  not counted yet");
+		return;
+	}
+	for (size_t i = 0; i < t->n_peers && i < GS_TUI_PEERS_MAX; i++)
+		draw_peer(l, &t->peers[i]);
+	if (t->n_peers > GS_TUI_PEERS_MAX) {
+		snprintf(text, sizeof(text), "  and %zu more peers", t->n_peers - GS_TUI_PEERS_MAX);
+		tui_line_text(l, TUI_DIM, text);
+	}
+	if (t->why[0])
+		tui_line_text(l, TUI_WARN, t->why);
+	else if (!t->n_peers)
+		tui_line_text(l, TUI_DIM, "  none");
+}
+
 static void draw_process(const struct tui_ui *ui, struct tui_lines *l)
 {
 	const char *p = ui->environment.data ? (const char *)ui->environment.data : "";
@@ -196,6 +266,7 @@ static void draw_process(const struct tui_ui *ui, struct tui_lines *l)
 		draw_gpu_side(ui, l, &rows[i]);
 	if (rows[0].gpu && rows[0].host)
 		tui_line(l, "calls", "not timed here, see gpuscope trace -p %u", rows[0].pid);
+	draw_traffic(ui, l);
 	tui_lines_gap(l);
 	tui_line_text(l, TUI_DIM, "environment");
 	while (*p) {

@@ -614,6 +614,18 @@ static void ask_for_jobs(struct tui_ui *ui)
 	ui->wants_jobs = wanted;
 }
 
+/* It costs something, so only while it is shown. */
+static void ask_for_traffic(struct tui_ui *ui)
+{
+	uint32_t wanted = ui->mode == TUI_DETAIL ? ui->detail_pid : 0;
+
+	if (wanted == ui->traffic_pid || !ui->source->set_traffic)
+		return;
+	ui->source->set_traffic(ui->source->ctx, wanted);
+	ui->traffic_pid = wanted;
+	ui->has_traffic = false;
+}
+
 static struct tui_asked key_of_mode(struct tui_ui *ui, int key, int rows)
 {
 	switch (ui->mode) {
@@ -646,6 +658,7 @@ struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
 	ui->message[0] = '\0';
 	asked = key_of_mode(ui, key, rows);
 	ask_for_jobs(ui);
+	ask_for_traffic(ui);
 	return asked;
 }
 
@@ -675,6 +688,7 @@ struct tui_asked tui_mouse(struct tui_ui *ui, const struct tui_screen *s, int y,
 		if (twice)
 			open_detail(ui);
 		ask_for_jobs(ui);
+		ask_for_traffic(ui);
 		return nothing;
 	case TUI_HIT_GPU:
 		ui->table.gpu = ui->table.gpu == hit->arg ? -1 : hit->arg;

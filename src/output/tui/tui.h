@@ -16,6 +16,7 @@
 #include "core/base/buf.h"
 #include "core/base/err.h"
 #include "model/node/host.h"
+#include "model/node/traffic.h"
 
 /* Outcomes of next(). */
 enum gs_tui_next {
@@ -31,6 +32,15 @@ struct gs_tui_finding {   /* texts for people, whole */
 	char text[256];   /* what was found */
 	char cause[512];  /* why, with the evidence, and what shows it */
 	char advice[256]; /* what to do; "" only the cause says that */
+};
+
+#define GS_TUI_PEERS_MAX 32 /* the busiest */
+#define GS_TUI_WHY_BYTES 160
+
+struct gs_tui_traffic { /* TCP of one process, since it is counted */
+	struct gs_traffic_peer peers[GS_TUI_PEERS_MAX];
+	size_t n_peers;             /* all; the first GS_TUI_PEERS_MAX are here */
+	char why[GS_TUI_WHY_BYTES]; /* what is not counted, and why; "" all is */
 };
 
 /* What may be NULL cannot be done with this source, and the screen says so. */
@@ -55,6 +65,12 @@ struct gs_tui_source {
 	int (*signal)(void *ctx, uint32_t pid, uint64_t start_ns, int number);
 	/* Append the environment of a process, terminated texts; may be NULL. */
 	int (*environment)(void *ctx, uint32_t pid, struct gs_buf *buf);
+
+	/* Count the TCP of this process from now on; 0: of none. Both may be NULL. */
+	void (*set_traffic)(void *ctx, uint32_t pid);
+	/* What was counted. False: nothing yet. */
+	bool (*traffic)(void *traffic_ctx, uint32_t pid, struct gs_tui_traffic *ret);
+	void *traffic_ctx; /* borrowed */
 
 	/* Findings that hold at the time of a snapshot, the newest first, most at most. How many;
 	 * findings NULL: none are looked for. */

@@ -189,6 +189,13 @@ void tui_ui_sort_gpus(struct tui_ui *ui)
 		qsort_r(ui->gpu_order, n, sizeof(*ui->gpu_order), by_health, ui);
 }
 
+void tui_note_traffic(struct tui_ui *ui)
+{
+	ui->has_traffic =
+		ui->traffic_pid && ui->source->traffic &&
+		ui->source->traffic(ui->source->traffic_ctx, ui->traffic_pid, &ui->traffic);
+}
+
 int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
 {
 	uint32_t n = node->gpu->n_gpus;
@@ -215,6 +222,7 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
 	note_events(ui);
 	remember_samples(ui);
 	tui_note_findings(ui);
+	tui_note_traffic(ui);
 	tui_ui_sort_gpus(ui);
 	if (ui->table.gpu >= (int)n)
 		ui->table.gpu = -1;

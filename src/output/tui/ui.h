@@ -70,7 +70,10 @@ struct tui_ui {
 	uint32_t detail_pid; /* of the detail screen */
 	uint64_t detail_start_ns;
 	struct gs_buf environment; /* of detail_pid, the interesting part, one text a line */
-	int detail_top;            /* first line of the help or detail screen */
+	uint32_t traffic_pid;      /* whose TCP is counted; 0: none's */
+	bool has_traffic;          /* of that one there is */
+	struct gs_tui_traffic traffic;
+	int detail_top; /* first line of the help or detail screen */
 
 	int setup_at; /* line of the setup screen */
 
@@ -102,6 +105,9 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node);
 
 /* The rows of both tables, by what was chosen. -ENOMEM. */
 int tui_ui_fill(struct tui_ui *ui);
+
+/* What was counted of the process in detail. */
+void tui_note_traffic(struct tui_ui *ui);
 
 /* What holds at the time of the snapshot. */
 void tui_note_findings(struct tui_ui *ui);

@@ -118,12 +118,40 @@ static void rows_fit_their_columns(void **state)
 		struct gs_wire_in in;
 		char node[64];
 
-		mysql_put_sample(&out, cases[i].tables, "n", &s->node);
+		mysql_put_sample(&out, cases[i].tables, "n", &s->node, NULL);
 		assert_int_equal(out.r, 0);
 		in = GS_WIRE_IN(buf.data, buf.bytes);
 		assert_int_equal(check_rows(&in, 1, node, sizeof(node)), cases[i].n);
 		assert_string_equal(node, "n");
 	}
+	free(s);
+}
+
+static void clients_of_ollama(void **state)
+{
+	struct gs_traffic_asker askers[] = {{"10.0.0.1", 5}, {"", 2}};
+	const struct gs_traffic_growth growth = {.port = 11434,
+						 .ns = 2000000000,
+						 .requests = 7,
+						 .sends = 70,
+						 .asker = askers,
+						 .n_askers = 2};
+	GS_CLEANUP(gs_buf_fini) struct gs_buf buf = GS_BUF_INIT(1 << 20);
+	struct gs_wire_out out = {&buf, 0};
+	struct sample *s = make_sample();
+	struct gs_wire_in in;
+	char name[64];
+
+	mysql_put_sample(&out, GS_MYSQL_TABLES_EACGM, "n", &s->node, &growth);
+	assert_int_equal(out.r, 0);
+	in = GS_WIRE_IN(buf.data, buf.bytes);
+	assert_int_equal(check_rows(&in, 0, name, sizeof(name)), 7);
+	assert_string_equal(name, "other.11434"); /* of the last table, the last row */
+	/* They are not of our own schema. */
+	gs_buf_reset(&buf);
+	mysql_put_sample(&out, GS_MYSQL_TABLES_OWN, "n", &s->node, &growth);
+	in = GS_WIRE_IN(buf.data, buf.bytes);
+	assert_int_equal(check_rows(&in, 0, name, sizeof(name)), 5);
 	free(s);
 }
 
@@ -141,7 +169,7 @@ static void texts_are_cut_at_characters(void **state)
 		s->account.job.name[i] = '\xa4';
 	s->account.job.name[0] = '\xff';
 	snprintf(expected, sizeof(expected), "\xef\xbf\xbd%s", s->account.job.name + 1);
-	mysql_put_sample(&out, GS_MYSQL_TABLES_OWN, "n", &s->node);
+	mysql_put_sample(&out, GS_MYSQL_TABLES_OWN, "n", &s->node, NULL);
 	in = GS_WIRE_IN(buf.data, buf.bytes);
 	(void)check_rows(&in, 7, name, sizeof(name)); /* jobs are the last table */
 	assert_string_equal(name, expected);
@@ -228,11 +256,9 @@ static void numbers_are_libmariadbs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_fit_their_columns),
-		cmocka_unit_test(texts_are_cut_at_characters),
-		cmocka_unit_test(times_are_utc),
-		cmocka_unit_test(servers_as_written),
-		cmocka_unit_test(schemas_are_whole),
+		cmocka_unit_test(rows_fit_their_columns),      cmocka_unit_test(clients_of_ollama),
+		cmocka_unit_test(texts_are_cut_at_characters), cmocka_unit_test(times_are_utc),
+		cmocka_unit_test(servers_as_written),          cmocka_unit_test(schemas_are_whole),
 		cmocka_unit_test(numbers_are_libmariadbs),
 	};
 

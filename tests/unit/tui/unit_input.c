@@ -18,6 +18,7 @@ static struct {
 	uint64_t start_ns;
 	int number, n, answer;
 	bool all, jobs;
+	uint32_t traffic_pid;
 } sent;
 
 static int take_signal(void *ctx, uint32_t pid, uint64_t start_ns, int number)
@@ -39,6 +40,19 @@ static void take_jobs(void *ctx, bool jobs)
 	sent.jobs = jobs;
 }
 
+static void take_traffic(void *ctx, uint32_t pid)
+{
+	sent.traffic_pid = pid;
+}
+
+static bool traffic_of(void *ctx, uint32_t pid, struct gs_tui_traffic *ret)
+{
+	*ret = (struct gs_tui_traffic){.n_peers = 1};
+	ret->peers[0] = (struct gs_traffic_peer){
+		.address = "2001:db8::7", .port = 29500, .sums = {.requests = 3, .failed = 1}};
+	return pid == sent.traffic_pid;
+}
+
 static int environment(void *ctx, uint32_t pid, struct gs_buf *buf)
 {
 	static const char text[] = "HOME=/root\0CUDA_VISIBLE_DEVICES=0,1\0SLURM_JOB_ID=7\0"
@@ -52,6 +66,8 @@ static struct gs_tui_source source = {.title = "",
 				      .signal = take_signal,
 				      .set_all = take_all,
 				      .set_jobs = take_jobs,
+				      .set_traffic = take_traffic,
+				      .traffic = traffic_of,
 				      .environment = environment};
 
 static int open_ui(void **state)
@@ -307,6 +323,32 @@ static void jobs_are_read_for_a_process(void **state)
 	assert_false(sent.jobs);
 }
 
+static void traffic_is_counted_while_a_process_is_shown(void **state)
+{
+	struct tui_ui *ui = *state;
+	struct tui_screen s = {0};
+	GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(1u << 20);
+
+	sent.traffic_pid = 1;
+	tui_key(ui, 'j', 24);
+	tui_key(ui, 'j', 24);
+	assert_int_equal(sent.traffic_pid, 1); /* nothing was asked for */
+	tui_key(ui, TUI_KEY_ENTER, 24);
+	assert_int_equal(sent.traffic_pid, ui->detail_pid);
+	assert_false(ui->has_traffic);
+	assert_int_equal(tui_ui_show(ui, sample_node(2, 6, 2)), 0);
+	assert_true(ui->has_traffic);
+	assert_int_equal(tui_screen_reset(&s, 60, 100), 0);
+	tui_layout(ui, &s);
+	assert_int_equal(tui_screen_text(&s, &text), 0);
+	assert_int_equal(gs_buf_put(&text, "", 1), 0);
+	assert_non_null(strstr((const char *)text.data, "to [2001:db8::7]:29500"));
+	assert_non_null(strstr((const char *)text.data, "3 requests, some connections failed"));
+	tui_key(ui, TUI_KEY_ESCAPE, 24);
+	assert_int_equal(sent.traffic_pid, 0);
+	tui_screen_fini(&s);
+}
+
 static void tree(void **state)
 {
 	struct tui_ui *ui = *state;
@@ -472,6 +514,7 @@ int main(void)
 		WITH_UI(the_first_row_is_the_first),
 		WITH_UI(signals_from_the_detail_screen),
 		WITH_UI(jobs_are_read_for_a_process),
+		WITH_UI(traffic_is_counted_while_a_process_is_shown),
 		WITH_UI(tree),
 		WITH_UI(jobs),
 		WITH_UI(signals_ask_first),
