@@ -78,6 +78,11 @@ const char *http_client_load_curl(void)
 	return why_not;
 }
 
+const char *gs_http_client_missing(void)
+{
+	return http_client_load_curl();
+}
+
 const char *gs_http_client_shown(const char *url, bool is_secret, char *out, size_t bytes)
 {
 	const char *authority = strstr(url, "://"), *host, *end;

@@ -79,4 +79,8 @@ int gs_http_client_mail(const struct gs_http_client_mail *mail, long *ret_status
 /* Of a process that was started to send (gs_sender_is_called() with "fetch"). Does not return. */
 int gs_http_client_sender_main(void);
 
+/* Why no sender could work here: "" is none, else what is missing and what to install, lent for ever. Loads libcurl into this
+ * process: for one that shows it and ends. */
+const char *gs_http_client_missing(void);
+
 #endif

@@ -42,7 +42,7 @@ struct gs_uplink {
 
 	/* Only of the thread. */
 	struct gs_sandbox_child process; /* pid 0: there is none */
-	struct gs_buf in, message;
+	struct gs_buf in, message, answer;
 	uint64_t started_ns, start_after_ns, ping_ns; /* monotonic */
 	uint64_t asked_ns;   /* since when a sign of life is waited for; 0 it is not */
 	unsigned n_failures; /* ends soon after the start, in a row */
@@ -290,6 +290,36 @@ static bool answer_line(struct gs_uplink *l, enum gs_uplink_message what, uint64
 	return ok;
 }
 
+/* What it is worth knowing to a head, the program decides: a sender can ask for all of it. */
+static bool answer_question(struct gs_uplink *l, struct gs_wire_in *in)
+{
+	static const char none[] =
+		"the program that sends this node's samples has no flight recorder: run gpuscope agent";
+	struct gs_uplink_question asked;
+	struct gs_uplink_reply reply = {.r = -ENOTSUP};
+	struct gs_wire_out out = {&l->message, 0};
+	uint64_t total = 0;
+	size_t at;
+
+	if (!uplink_take_question(in, &asked))
+		return false;
+	gs_buf_reset(&l->answer);
+	if (l->o.question)
+		reply.r = l->o.question(l->o.ctx, &asked, &l->answer, &total);
+	else
+		(void)gs_buf_puts(&l->answer, none);
+	if (l->answer.r < 0)
+		reply.r = l->answer.r;
+	reply.batch.data = l->answer.data;
+	reply.batch.bytes = l->answer.bytes;
+	reply.batch.seq = total;
+	at = gs_sender_begin(&out);
+	uplink_put_reply(&out, &reply);
+	gs_sender_close(&out, at, LINK_REPLY);
+	send_message(l, &out, -1);
+	return true;
+}
+
 /* A sender that does nothing but talk does not fill the disk with its lines. */
 static void pass_line(struct gs_uplink *l, const char *text)
 {
@@ -339,6 +369,8 @@ static bool take_message(struct gs_uplink *l, enum gs_uplink_message kind, struc
 		if (l->o.desired)
 			l->o.desired(l->o.ctx, &desired);
 		return true;
+	case LINK_QUESTION:
+		return answer_question(l, in);
 	case LINK_DONE:
 		l->done = l->sent_stopping && gs_wire_is_done(in);
 		return l->done;
@@ -556,6 +588,7 @@ static void free_link(struct gs_uplink **link)
 	gs_buf_fini(&l->packed);
 	gs_buf_fini(&l->in);
 	gs_buf_fini(&l->message);
+	gs_buf_fini(&l->answer);
 	gs_close_p(&l->wake_fd);
 	for (unsigned i = 0; i < GS_ARRAY_LEN(l->tls_fd); i++)
 		gs_close_p(&l->tls_fd[i]);
@@ -581,6 +614,7 @@ int gs_uplink_start(const struct gs_uplink_options *options, struct gs_uplink **
 	l->o = *options;
 	l->in = GS_BUF_INIT(LINK_MESSAGE_MAX);
 	l->message = GS_BUF_INIT(GS_QUEUE_BATCH_MAX + 65536);
+	l->answer = GS_BUF_INIT(GS_UPLINK_ANSWER_MAX);
 	l->packed = GS_BUF_INIT(2 * GS_QUEUE_BATCH_MAX);
 	l->process.fd = l->tls_fd[0] = l->tls_fd[1] = l->tls_fd[2] = -1;
 	if (getrandom(&l->run, sizeof(l->run), 0) < 0)

@@ -130,6 +130,40 @@ static void on_clock(struct gs_uplink_line *l, const Gpuscope__V1__Clock *c)
 	(void)send_message(l, &m); /* a head without an answer asks again */
 }
 
+/* A user of the head wants something of this node: the program says what it gets. */
+static void on_question(struct gs_uplink_line *l, const Gpuscope__V1__Question *q)
+{
+	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
+	Gpuscope__V1__Answer answer = GPUSCOPE__V1__ANSWER__INIT;
+	struct gs_uplink_question asked = {.kind = (enum gs_uplink_question_kind)q->kind,
+					   .offset = q->offset,
+					   .max_bytes = q->max_bytes < GS_UPLINK_ANSWER_MAX
+								? q->max_bytes
+								: GS_UPLINK_ANSWER_MAX};
+	struct gs_uplink_reply reply;
+	char text[256];
+
+	if (q->kind < GPUSCOPE__V1__QUESTION_KIND__QUESTION_KIND_RECORDER ||
+	    q->kind > GPUSCOPE__V1__QUESTION_KIND__QUESTION_KIND_RECORDER_SAVE ||
+	    strlen(q->name) >= sizeof(asked.name))
+		return; /* of a later head */
+	strcpy(asked.name, q->name);
+	answer.id = q->id;
+	answer.error = uplink_ask_question(l, &asked, &reply);
+	answer.total_bytes = reply.batch.seq;
+	if (answer.error < 0) {
+		snprintf(text, sizeof(text), "%.*s", (int)reply.batch.bytes,
+			 reply.batch.bytes ? (const char *)reply.batch.data : "");
+		answer.text = text;
+	} else {
+		answer.data.data = (uint8_t *)reply.batch.data;
+		answer.data.len = reply.batch.bytes;
+	}
+	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_ANSWER;
+	m.answer = &answer;
+	(void)send_message(l, &m); /* no room: the head asks again, or gives up */
+}
+
 static void on_message(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
 	struct gs_uplink_line *l = ctx;
@@ -151,6 +185,9 @@ static void on_message(void *ctx, struct gs_grpc_request *request, const void *d
 		break;
 	case GPUSCOPE__V1__TO_NODE__BODY_CLOCK:
 		on_clock(l, m->clock);
+		break;
+	case GPUSCOPE__V1__TO_NODE__BODY_QUESTION:
+		on_question(l, m->question);
 		break;
 	case GPUSCOPE__V1__TO_NODE__BODY_REJECT:
 		if (m->reject->seq)

@@ -38,17 +38,11 @@ static enum gs_uplink_message next_message(struct gs_uplink_line *l, int *ret_fd
 	return (enum gs_uplink_message)kind;
 }
 
-static int ask_holder(struct gs_uplink_line *l, enum gs_uplink_message what, uint64_t number,
-		      struct gs_uplink_reply *ret, int *ret_fd)
+static int wait_reply(struct gs_uplink_line *l, struct gs_uplink_reply *ret, int *ret_fd)
 {
-	struct gs_wire_out out = {&l->ask, 0};
-	size_t at = gs_sender_begin(&out);
 	struct gs_wire_in in;
 	enum gs_uplink_message said;
 
-	gs_wire_put_u64(&out, number);
-	gs_sender_close(&out, at, what);
-	send_out(&out);
 	while ((said = next_message(l, ret_fd)) != LINK_REPLY)
 		if (said != LINK_NEWS && said != LINK_PING)
 			_exit(1);
@@ -56,6 +50,30 @@ static int ask_holder(struct gs_uplink_line *l, enum gs_uplink_message what, uin
 	if (!uplink_take_reply(&in, ret))
 		_exit(1);
 	return ret->r;
+}
+
+static int ask_holder(struct gs_uplink_line *l, enum gs_uplink_message what, uint64_t number,
+		      struct gs_uplink_reply *ret, int *ret_fd)
+{
+	struct gs_wire_out out = {&l->ask, 0};
+	size_t at = gs_sender_begin(&out);
+
+	gs_wire_put_u64(&out, number);
+	gs_sender_close(&out, at, what);
+	send_out(&out);
+	return wait_reply(l, ret, ret_fd);
+}
+
+int uplink_ask_question(struct gs_uplink_line *l, const struct gs_uplink_question *asked,
+			struct gs_uplink_reply *ret)
+{
+	struct gs_wire_out out = {&l->ask, 0};
+	size_t at = gs_sender_begin(&out);
+
+	uplink_put_question(&out, asked);
+	gs_sender_close(&out, at, LINK_QUESTION);
+	send_out(&out);
+	return wait_reply(l, ret, NULL);
 }
 
 int gs_uplink_ask(struct gs_uplink_line *l, enum gs_uplink_message what, uint64_t number,

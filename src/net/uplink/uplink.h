@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/buf.h"
 #include "core/base/err.h"
 #include "model/trace/record.h"
 
@@ -30,6 +31,23 @@ enum gs_uplink_kind {
 struct gs_uplink_config {
 	uint64_t interval_ns;              /* 0: as the node likes */
 	bool bandwidth, nvlink, processes; /* counters of PCIe and memory; of NVLink; processes */
+};
+
+/* As in proto/gpuscope.proto. */
+enum gs_uplink_question_kind {
+	GS_UPLINK_RECORDER = 1,      /* a JSON document of it */
+	GS_UPLINK_RECORDER_FILE = 2, /* bytes of a file of it */
+	GS_UPLINK_RECORDER_SAVE = 3, /* write one now */
+};
+
+#define GS_UPLINK_ANSWER_MAX (256u << 10) /* bytes of data */
+
+/* What a user of the head wants of this node. */
+struct gs_uplink_question {
+	enum gs_uplink_question_kind kind;
+	char name[256];     /* of a file, or what is to be written; any bytes of who asks */
+	uint64_t offset;    /* in the file */
+	uint32_t max_bytes; /* of the answer: at most GS_UPLINK_ANSWER_MAX */
 };
 
 struct gs_uplink_options {
@@ -59,6 +77,10 @@ struct gs_uplink_options {
 	/* On the link's thread, one line about each change: connected, lost, refused. May be NULL.
 	 */
 	void (*on_message)(void *ctx, const char *text);
+	/* On the link's thread. Appends the answer to out, or one line why not; *ret_total_bytes: of the
+	 * file. 0 or a negative errno. NULL: nothing is answered but that it is not. */
+	int (*question)(void *ctx, const struct gs_uplink_question *asked, struct gs_buf *out,
+			uint64_t *ret_total_bytes);
 	void *ctx;
 };
 

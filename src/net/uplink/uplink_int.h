@@ -29,6 +29,9 @@ bool uplink_take_state(struct gs_wire_in *in, const struct gs_uplink_line_state 
 		       struct gs_uplink_line_state *ret);
 void uplink_put_config(struct gs_wire_out *out, const struct gs_uplink_config *desired);
 bool uplink_take_config(struct gs_wire_in *in, struct gs_uplink_config *ret);
+void uplink_put_question(struct gs_wire_out *out, const struct gs_uplink_question *asked);
+/* False: what no head asks. */
+bool uplink_take_question(struct gs_wire_in *in, struct gs_uplink_question *ret);
 
 /* --- in the sender --- */
 
@@ -39,6 +42,9 @@ const struct gs_uplink_protocol *uplink_other(void);
 
 /* A connected socket to the address, as gs_grpc_client_options.connect_local. */
 int uplink_ask_socket(void *line, size_t address);
+/* The program's answer: batch.data (lent) has it, or why not; batch.seq: bytes of the file. */
+int uplink_ask_question(struct gs_uplink_line *l, const struct gs_uplink_question *asked,
+			struct gs_uplink_reply *ret);
 void uplink_report(struct gs_uplink_line *l, enum gs_uplink_message what); /* STATE, DONE */
 void uplink_report_text(struct gs_uplink_line *l, const char *text);
 /* What the holder says without having been asked. */

@@ -21,15 +21,16 @@ enum gs_uplink_message {
 	LINK_CONFIG,    /* what the head wants */
 	LINK_DONE,      /* everything is delivered, or the time is up */
 	/* and asked: the holder answers with REPLY. A number each. */
-	LINK_BEGIN,   /* 0: the stream and the number of the attempt to deliver it */
-	LINK_WAITING, /* 0: what waits */
-	LINK_GET,     /* gs_queue_get() */
-	LINK_SENT,    /* gs_queue_sent(): before it goes out */
-	LINK_ACK,     /* gs_queue_ack() */
-	LINK_RESUME,  /* gs_queue_resume() */
-	LINK_DROP,    /* gs_queue_drop() */
-	LINK_RENEW,   /* gs_queue_renew() */
-	LINK_CONNECT, /* to the socket of this machine that is address number N */
+	LINK_BEGIN,    /* 0: the stream and the number of the attempt to deliver it */
+	LINK_WAITING,  /* 0: what waits */
+	LINK_GET,      /* gs_queue_get() */
+	LINK_SENT,     /* gs_queue_sent(): before it goes out */
+	LINK_ACK,      /* gs_queue_ack() */
+	LINK_RESUME,   /* gs_queue_resume() */
+	LINK_DROP,     /* gs_queue_drop() */
+	LINK_RENEW,    /* gs_queue_renew() */
+	LINK_QUESTION, /* not a number but uplink_put_question() */
+	LINK_CONNECT,  /* to the socket of this machine that is address number N */
 	/* of the holder */
 	LINK_START,
 	LINK_NEWS, /* something waits, or the end has come: stopping, ended, until when */

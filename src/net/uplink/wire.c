@@ -112,3 +112,27 @@ bool uplink_take_config(struct gs_wire_in *in, struct gs_uplink_config *ret)
 	ret->processes = gs_wire_u8(in);
 	return gs_wire_is_done(in) && ret->interval_ns <= UPLINK_INTERVAL_MAX_NS;
 }
+
+void uplink_put_question(struct gs_wire_out *out, const struct gs_uplink_question *q)
+{
+	gs_wire_put_u8(out, (uint8_t)q->kind);
+	gs_wire_put_text(out, q->name);
+	gs_wire_put_u64(out, q->offset);
+	gs_wire_put_u32(out, q->max_bytes);
+}
+
+bool uplink_take_question(struct gs_wire_in *in, struct gs_uplink_question *ret)
+{
+	unsigned kind = gs_wire_u8(in);
+	const char *name = gs_wire_text(in);
+
+	*ret = (struct gs_uplink_question){.kind = (enum gs_uplink_question_kind)kind,
+					   .offset = gs_wire_u64(in),
+					   .max_bytes = gs_wire_u32(in)};
+	if (!gs_wire_is_done(in) || !name || strlen(name) >= sizeof(ret->name) ||
+	    kind < GS_UPLINK_RECORDER || kind > GS_UPLINK_RECORDER_SAVE ||
+	    ret->max_bytes > GS_UPLINK_ANSWER_MAX)
+		return false;
+	memcpy(ret->name, name, strlen(name) + 1);
+	return true;
+}
