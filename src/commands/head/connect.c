@@ -314,9 +314,8 @@ static int run_connect(struct connect_options *o)
 	bool refused;
 	int r = block_signals(&c, &err);
 
-	if (r == 0 && o->connection.token_file)
-		r = gs_token_read(o->connection.token_file, "the token file", token, sizeof(token),
-				  &err);
+	if (r == 0 && gs_cli_connection_has_token(&o->connection))
+		r = gs_cli_connection_token(&o->connection, token, sizeof(token), &err);
 	if (r == 0 && o->resilient && !o->link.spool_dir) {
 		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
 				  &err);
@@ -391,9 +390,13 @@ static int check_options(void *target, struct gs_err *err)
 {
 	struct connect_options *o = target;
 
+	if (!o->n_heads && remote_head_from_environment(&o->heads[0], err) < 0)
+		return -EINVAL;
+	o->n_heads += !o->n_heads && o->heads[0];
 	if (!o->n_heads)
-		return gs_err_set(err, -EINVAL,
-				  "give the head's HOST:PORT (a head listens on 8090)");
+		return gs_err_set(
+			err, -EINVAL,
+			"give the head's HOST:PORT (a head listens on 8090), or set GPUSCOPE_HEAD");
 	o->resilient |= o->link.spool_dir != NULL;
 	return 0;
 }
@@ -414,7 +417,7 @@ static const struct gs_cli_option option_table[] = {
 	{"memory-max", 0, "BYTES", "buffer without --resilient or when the disk is full (32M)",
 	 GS_CLI_BYTES, AT(link.memory_max_bytes), .min = 64 << 10},
 	GS_CLI_TITLE("Measurement:"),
-	{"interval", 0, "TIME", "time between samples (the head's, else 1s)", GS_CLI_TIME,
+	{"interval", 'i', "TIME", "time between samples (the head's, else 1s)", GS_CLI_TIME,
 	 AT(interval_ns), .min = INTERVAL_LEAST_NS, .max = 3600000000000ull},
 	{"enable-bandwidth", 0, NULL, "read PCIe and memory counters even if the head does not ask",
 	 GS_CLI_FLAG, AT(bandwidth)},
@@ -423,6 +426,7 @@ static const struct gs_cli_option option_table[] = {
 	{"all-processes", 'a', NULL, "send every process, not only those on GPUs", GS_CLI_FLAG,
 	 AT(all_processes)},
 	GS_CLI_COMMANDS,
+	GS_CLI_NO_ARGS,
 	GS_CLI_TITLE("This program:"),
 	{"instance", 0, "NAME", "name of this instance, to run several on one machine", GS_CLI_SET,
 	 AT(link.instance), .takes = NAME_TAKES, .set = set_name},
@@ -442,6 +446,8 @@ const struct gs_cli_command gs_cli_connect = {
 		"Sends this node's samples to a head (gpuscope head), and buffers while it is unreachable.",
 	.notes =
 		"Of several heads, later ones are fallbacks. SIGUSR1 releases the GPU driver, SIGUSR2 reattaches.",
+	.brief =
+		"resilient spool spool-max interval enable-bandwidth all-processes no-args tls ca cert key token-file quiet verbose",
 	.options = option_table,
 	.groups = {GS_CLI_CONNECTION(struct connect_options, connection)},
 	.take_word = add_head,
@@ -454,6 +460,7 @@ int gs_cmd_connect(int argc, char **argv)
 		.link = {.size = sizeof(struct gs_uplink_options), .kind = GS_UPLINK_SAMPLES}};
 	int status;
 
+	gs_cli_hold_signals();
 	if (!gs_cli_parse(&gs_cli_connect, argc, argv, &o, &status))
 		return status;
 	o.link.addresses = o.heads;

@@ -27,7 +27,6 @@
 #define LISTEN_MAX    16
 #define OVERRIDES_MAX 32
 #define TICK_MS       1000
-#define HTTP_PORT     "8091"
 
 struct head_command {
 	const char *path; /* of the configuration; NULL: the usual one, if it is there */
@@ -102,9 +101,9 @@ static const struct config_key {
 	{"http-origins", "http.origins", NULL},
 	{"http-anonymous", "http.anonymous", "true"},
 	{"anonymous-control", "nodes.anonymous_control", "true"},
-	{"tls-cert", "nodes.tls_cert", NULL},
-	{"tls-key", "nodes.tls_key", NULL},
-	{"tls-client-ca", "nodes.tls_client_ca", NULL},
+	{"cert", "nodes.tls_cert", NULL},
+	{"key", "nodes.tls_key", NULL},
+	{"client-ca", "nodes.tls_client_ca", NULL},
 	{"token-file", "nodes.token_file", NULL},
 };
 
@@ -178,17 +177,17 @@ static const struct gs_cli_option option_table[] = {
 	 .set = set_key},
 	{"http-listen", 0, "HOST", "address of the page and the HTTP API (127.0.0.1)", GS_CLI_SET,
 	 .set = set_key},
-	{"http-hosts", 0, "NAME,...", "additional host names to accept in requests; *: any",
+	{"http-hosts", 0, "NAME[,NAME]", "additional host names to accept in requests; *: any",
 	 GS_CLI_SET, .set = set_key},
-	{"http-origins", 0, "URL,...", "origins whose pages may use the API from a browser (CORS)",
-	 GS_CLI_SET, .set = set_key},
+	{"http-origins", 0, "URL[,URL]",
+	 "origins whose pages may use the API from a browser (CORS)", GS_CLI_SET, .set = set_key},
 	{"http-anonymous", 0, NULL, "serve page and API to other machines without tokens",
 	 GS_CLI_SET, .set = set_key},
 	{"anonymous-control", 0, NULL, "allow anyone to control sessions without a token",
 	 GS_CLI_SET, .set = set_key},
 	GS_CLI_TITLE("Measurement on nodes:"),
-	{"interval", 0, "TIME", "time between samples (1s); sessions may ask for less", GS_CLI_SET,
-	 .min = GS_HEAD_INTERVAL_LEAST_NS, .max = GS_HEAD_INTERVAL_MOST_NS,
+	{"interval", 'i', "TIME", "time between samples (1s); sessions may ask for less",
+	 GS_CLI_SET, .min = GS_HEAD_INTERVAL_LEAST_NS, .max = GS_HEAD_INTERVAL_MOST_NS,
 	 .takes = "a time from 50ms to 1h, such as 2 (seconds) or 500ms", .set = set_interval},
 	{"enable-bandwidth", 0, NULL, "read PCIe and memory counters", GS_CLI_SET, .set = set_key},
 	{"disable-bandwidth", 0, NULL, NULL, GS_CLI_SET, .set = set_key},
@@ -198,9 +197,9 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_LOG_LEVEL,
 	GS_CLI_LOG_TOPIC,
 	GS_CLI_TITLE("Access:"),
-	{"tls-cert", 0, "FILE", "use TLS: server certificate (PEM)", GS_CLI_SET, .set = set_key},
-	{"tls-key", 0, "FILE", "key of the server certificate (PEM)", GS_CLI_SET, .set = set_key},
-	{"tls-client-ca", 0, "FILE", "accept only nodes with a certificate of this CA (PEM)",
+	{"cert", 0, "FILE", "use TLS: server certificate (PEM)", GS_CLI_SET, .set = set_key},
+	{"key", 0, "FILE", "key of the server certificate (PEM)", GS_CLI_SET, .set = set_key},
+	{"client-ca", 0, "FILE", "accept only nodes with a certificate of this CA (PEM)",
 	 GS_CLI_SET, .set = set_key},
 	{"token-file", 0, "FILE", "file of ROLE TOKEN lines; roles: node, read, control",
 	 GS_CLI_SET, .set = set_key},
@@ -281,12 +280,12 @@ static void warn_unprotected(const struct head_command *c)
 		if (!c->tokens && !c->head.tls_client_ca)
 			gs_cli_print_message(
 				c->conf.nodes.anonymous_control
-					? "warning: anyone who can connect to %s can submit, read and control: give --token-file or --tls-client-ca"
-					: "warning: anyone who can connect to %s can submit and read: give --token-file or --tls-client-ca",
+					? "warning: anyone who can connect to %s can submit, read and control: give --token-file or --client-ca"
+					: "warning: anyone who can connect to %s can submit and read: give --token-file or --client-ca",
 				l);
 		if (!c->head.tls_cert)
 			gs_cli_print_message(
-				"warning: traffic over %s, tokens included, is not encrypted: give --tls-cert and --tls-key",
+				"warning: traffic over %s, tokens included, is not encrypted: give --cert and --key",
 				l);
 	}
 }
@@ -530,6 +529,7 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 		.token_ctx = c->tokens,
 		.grpc_address = gs_head_address(head, 0),
 		.more = head_addition ? head_addition->http : NULL,
+		.recorder_dir = c->conf.store.recorder_dir,
 	};
 	char listen[280];
 	int r;
@@ -537,8 +537,10 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 	if (port[0] && atoi(port) == 0)
 		return 0;
 	snprintf(listen, sizeof(listen), "%s%.200s%s:%s", six ? "[" : "", host, six ? "]" : "",
-		 port[0] ? port : HTTP_PORT);
+		 port[0] ? port : GS_HEAD_HTTP_PORT);
 	o.listen = listen;
+	(void)gs_parse_bytes(c->conf.store.recorder_max,
+			     &o.recorder_max_bytes); /* checked when it was read */
 	r = gs_api_start(&o, &c->api, err);
 	if (r == -EADDRINUSE && !port[0] && strcmp(host, "127.0.0.1") == 0) {
 		gs_cli_print_message("no HTTP: %s (--http-port takes another one)",
@@ -615,6 +617,8 @@ static int run_head(struct head_command *c)
 const struct gs_cli_command gs_cli_head = {
 	.name = "gpuscope head",
 	.about = "Cluster server: collects and stores what nodes send (gpuscope connect).",
+	.brief =
+		"config check-config print-config listen data retention background http-port http-listen interval cert key client-ca token-file verbose",
 	.options = option_table,
 };
 
@@ -624,6 +628,7 @@ int gs_cmd_head(int argc, char **argv)
 	struct gs_err err = {{0}};
 	int r, status;
 
+	gs_cli_hold_signals();
 	if (!gs_cli_parse(&gs_cli_head, argc, argv, &c, &status))
 		return status;
 	if (c.print)

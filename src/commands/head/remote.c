@@ -1,6 +1,7 @@
 #include "commands/head/remote.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -30,6 +31,19 @@ struct call {
 	enum gs_grpc_status status;
 	char text[GS_GRPC_TEXT_MAX];
 };
+
+int remote_head_from_environment(const char **head, struct gs_err *err)
+{
+	const char *value = getenv(GS_CLI_ENV_HEAD);
+
+	if (*head || !value || !*value)
+		return 0;
+	*head = value;
+	if (remote_check_address(value, err) == 0)
+		return 0;
+	return gs_err_set(err, -EINVAL, GS_CLI_ENV_HEAD " takes " REMOTE_ADDRESS ", not \"%.100s\"",
+			  value);
+}
 
 /* --- connection --- */
 
@@ -67,7 +81,8 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 	struct remote *r = calloc(1, sizeof(*r));
 	char token[512] = "", local[128];
 	/* On the head's own machine it knows who we are without a token. */
-	bool is_local = !options->connection.tls && !options->connection.token_file &&
+	bool is_local = !options->connection.tls &&
+			!gs_cli_connection_has_token(&options->connection) &&
 			head_local_find(options->head, local, sizeof(local));
 	const char *addresses[] = {is_local ? local : options->head};
 	struct gs_grpc_client_options o = {
@@ -85,9 +100,8 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 	};
 	int code = r ? 0 : gs_err_set(err, -ENOMEM, "no memory");
 
-	if (code == 0 && options->connection.token_file) {
-		code = gs_token_read(options->connection.token_file, "the token file", token,
-				     sizeof(token), err);
+	if (code == 0 && gs_cli_connection_has_token(&options->connection)) {
+		code = gs_cli_connection_token(&options->connection, token, sizeof(token), err);
 		o.token = token;
 	}
 	if (code == 0) {
@@ -149,7 +163,7 @@ static void clean_text(char *text)
 static int report_answer(const struct remote *r, struct call *c, struct gs_err *err)
 {
 	static const int codes[GS_GRPC_STATUS_COUNT] = {
-		[GS_GRPC_NOT_FOUND] = -ENOENT,          [GS_GRPC_ALREADY_EXISTS] = -EEXIST,
+		[GS_GRPC_NOT_FOUND] = -ESRCH,           [GS_GRPC_ALREADY_EXISTS] = -EEXIST,
 		[GS_GRPC_PERMISSION_DENIED] = -EACCES,  [GS_GRPC_UNAUTHENTICATED] = -EACCES,
 		[GS_GRPC_INVALID_ARGUMENT] = -EINVAL,   [GS_GRPC_UNIMPLEMENTED] = -ENOTSUP,
 		[GS_GRPC_RESOURCE_EXHAUSTED] = -ENOSPC,

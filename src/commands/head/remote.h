@@ -28,6 +28,10 @@ struct remote_options {
 int remote_set_head(void *target, const struct gs_cli_option *option, char *argument,
 		    struct gs_err *err);
 
+/* The head that GPUSCOPE_HEAD names, for *head, which is left alone where it is set already. 0, or -EINVAL
+ * with err: that is no address. */
+int remote_head_from_environment(const char **head, struct gs_err *err);
+
 /* Whether text is the address of a head: 0, or -EINVAL with err. */
 int remote_check_address(const char *text, struct gs_err *err);
 

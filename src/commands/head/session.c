@@ -264,6 +264,11 @@ static int list_findings(const struct session_command *c, struct remote *remote,
 	return session_show_findings(c->job, wants_json(c), remote, err);
 }
 
+static int list_steps(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	return session_show_steps(c->job, wants_json(c), remote, err);
+}
+
 static const struct verb verbs[] = {
 	{GS_CLI_SUBCOMMAND("start", "[NAME]", "start a session"),
 	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 1, start_session},
@@ -283,9 +288,10 @@ static const struct verb verbs[] = {
 	{GS_CLI_SUBCOMMAND("annotate", "TEXT [KEY=NUMBER...]",
 			   "annotate the current time in active sessions"),
 	 TAKES_ANNOTATION, 1, LIST_MAX, annotate_session},
-	{GS_CLI_SUBCOMMAND("findings", "",
-			   "list late ranks, hangs and slowdowns of jobs over nodes"),
+	{GS_CLI_SUBCOMMAND("findings", "", "list late ranks, hangs and slowdowns of jobs"),
 	 TAKES_JOB | TAKES_JSON, 0, 0, list_findings},
+	{GS_CLI_SUBCOMMAND("steps", "", "show steps of ranks of jobs, side by side"),
+	 TAKES_JOB | TAKES_JSON, 0, 0, list_steps},
 	{GS_CLI_SUBCOMMAND("set", "", "set what the head records without a session"),
 	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 0, set_values},
 };
@@ -319,7 +325,7 @@ static unsigned state_of(const char *name)
 
 static int check_options(void *target, struct gs_err *err)
 {
-	const struct session_command *c = target;
+	struct session_command *c = target;
 	const struct verb *v = c->verb;
 	char names[160];
 
@@ -342,21 +348,22 @@ static int check_options(void *target, struct gs_err *err)
 	    strcmp(c->format, "table") != 0)
 		return gs_err_set(err, -EINVAL, "--format takes table or json, not \"%s\"",
 				  c->format);
+	if (remote_head_from_environment(&c->remote.head, err) < 0)
+		return -EINVAL;
+	if (!c->remote.head)
+		c->remote.head = "127.0.0.1:8090";
 	return 0;
 }
 
 static int take_word(void *target, char **words, struct gs_err *err)
 {
 	struct session_command *c = target;
-	char names[160];
 	int i;
 
 	if (!c->verb) {
 		i = gs_cli_find_subcommand(&gs_cli_session, words[0]);
 		if (i < 0)
-			return gs_err_set(
-				err, -EINVAL, "no command \"%s\"; the commands are %s", words[0],
-				gs_cli_list_subcommands(&gs_cli_session, names, sizeof(names)));
+			return gs_cli_refuse_subcommand(&gs_cli_session, words[0], err);
 		c->verb = &verbs[i];
 		return 0;
 	}
@@ -423,13 +430,13 @@ static int run_verb(const struct session_command *c)
 
 static const struct gs_cli_option option_table[] = {
 	GS_CLI_TITLE("What is recorded:"),
-	{"interval", 0, "TIME", "start, set: time between samples (the head's)", GS_CLI_TIME,
+	{"interval", 'i', "TIME", "start, set: time between samples (the head's)", GS_CLI_TIME,
 	 AT(interval_ns), .min = 1, .data = TAKES_SHAPE},
-	{"metrics", 0, "KEY,...", "start: metrics to record (all; see gpu --fields help)",
+	{"metrics", 0, "KEY[,KEY]", "start: metrics to record (all; see gpu --fields help)",
 	 GS_CLI_LIST, AT(metrics), .data = TAKES_SHAPE, .set = add_word},
-	{"nodes", 0, "PATTERN,...", "start: hosts to record, with * and ? (all)", GS_CLI_LIST,
+	{"nodes", 0, "PATTERN[,PATTERN]", "start: hosts to record, with * and ? (all)", GS_CLI_LIST,
 	 AT(nodes), .data = TAKES_SHAPE, .set = add_word},
-	{"report-metrics", 0, "NAME,...", "start: metrics to plot", GS_CLI_LIST, AT(reports),
+	{"report-metrics", 0, "NAME[,NAME]", "start: metrics to plot", GS_CLI_LIST, AT(reports),
 	 .data = TAKES_SHAPE, .set = add_word},
 	{"enable-bandwidth", 0, NULL, "start, set: PCIe and memory counters", GS_CLI_SET,
 	 AT(bandwidth), .data = TAKES_SWITCH, .set = set_switch},
@@ -443,7 +450,7 @@ static const struct gs_cli_option option_table[] = {
 	{"all", 0, NULL, "stop: every active session", GS_CLI_FLAG, AT(all), .data = TAKES_ALL},
 	{"state", 0, "STATE", "list: only active, stopped or recoverable sessions", GS_CLI_SET,
 	 .words = "active stopped recoverable", .data = TAKES_STATE, .set = set_state},
-	{"job", 0, "ID", "findings: only those of this job", GS_CLI_TEXT, AT(job),
+	{"job-id", 'j', "ID", "findings, steps: only those of this job", GS_CLI_TEXT, AT(job),
 	 .data = TAKES_JOB},
 	GS_CLI_TITLE("Output:"),
 	{"format", 0, "FORMAT", "table or json; export: json, csv or gst", GS_CLI_TEXT, AT(format)},
@@ -452,6 +459,7 @@ static const struct gs_cli_option option_table[] = {
 	 .data = TAKES_FILE},
 	{"output", 'o', "FILE", "export: output file (NAME.json here; - standard output)",
 	 GS_CLI_TEXT, AT(output), .data = TAKES_FILE},
+	GS_CLI_QUIET,
 	{"data", 0, "DIR", "list, export: read a head's data directory, running or not",
 	 GS_CLI_TEXT, AT(data), .data = TAKES_DATA},
 	GS_CLI_TITLE("Annotations:"),
@@ -468,8 +476,9 @@ const struct gs_cli_command gs_cli_session = {
 	.usage = "COMMAND [ARGUMENT...]",
 	.subcommand_at = session_subcommand_at,
 	.about = "Controls a head's sessions: named recordings of what nodes measure.",
+	.brief = "job-id format output head",
 	.options = option_table,
-	.groups = {GS_CLI_CONNECTION(struct session_command, remote.connection)},
+	.groups = {GS_CLI_CONNECTION(struct session_command, remote.connection), GS_CLI_LOG_GROUP},
 	.used = 1 + offsetof(struct session_command, used),
 	.take_word = take_word,
 	.check = check_options,
@@ -477,7 +486,7 @@ const struct gs_cli_command gs_cli_session = {
 
 int gs_cmd_session(int argc, char **argv)
 {
-	struct session_command c = {.remote = {.head = "127.0.0.1:8090"}};
+	struct session_command c = {.used = 0};
 	int status;
 
 	return gs_cli_parse(&gs_cli_session, argc, argv, &c, &status) ? run_verb(&c) : status;

@@ -16,6 +16,9 @@ int session_show_head(const Gpuscope__V1__HeadStatus *head, bool json);
  * {"findings": [...]}. 0 or a negative errno with err. */
 int session_show_findings(const char *job, bool json, struct remote *remote, struct gs_err *err);
 
+/* Steps of ranks side by side, as they are now, likewise: tables, or {"steps": [...]}. */
+int session_show_steps(const char *job, bool json, struct remote *remote, struct gs_err *err);
+
 /* From a store that no head uses. state: 0 any. */
 int session_show_store(const char *dir, unsigned state, bool json, struct gs_err *err);
 

@@ -26,7 +26,7 @@ static int close_file(struct gs_output *f, int r, struct gs_err *err)
 
 	r = gs_output_close(f, r, err);
 	if (r == 0 && is_open)
-		gs_cli_print_message("wrote %s", f->path);
+		gs_cli_report_written(f->path, NULL);
 	return r;
 }
 
@@ -201,7 +201,7 @@ int session_export_store(const char *dir, const char *name, unsigned format, con
 		return r;
 	r = gs_store_session_get(o.store, name, &s);
 	if (r == -ENOENT)
-		(void)gs_err_set(err, r, "there is no session \"%s\" in %s", name, dir);
+		r = gs_err_set(err, -ESRCH, "there is no session \"%s\" in %s", name, dir);
 	else if (r < 0)
 		(void)gs_err_set(err, r, "cannot read %s: %s", dir, gs_store_trouble(o.store));
 	else

@@ -56,8 +56,7 @@ int to_head_check_options(void *options, struct gs_err *err)
 	const struct to_head_options *o = options;
 	const struct gs_cli_connection *c = &o->connection;
 
-	if (!o->n_addresses && (c->tls || c->ca || c->cert || c->key || c->server_name ||
-				c->token_file || o->machine_id || o->spool || o->spool_max_bytes))
+	if (!o->n_addresses && (c->given || o->machine_id || o->spool || o->spool_max_bytes))
 		return gs_err_set(err, -EINVAL, "these options need --head HOST:PORT");
 	return 0;
 }
@@ -126,10 +125,7 @@ int to_head_open(const struct to_head_options *options, enum gs_uplink_kind kind
 	h->words = &words_of[kind];
 	snprintf(h->title, sizeof(h->title), "%s", title);
 	o.title = h->title;
-	r = options->connection.token_file
-		    ? gs_token_read(options->connection.token_file, "the token file", h->token,
-				    sizeof(h->token), err)
-		    : 0;
+	r = gs_cli_connection_token(&options->connection, h->token, sizeof(h->token), err);
 	o.token = h->token[0] ? h->token : NULL;
 	if (r == 0)
 		r = folder_of(options, h->words->folder, folder, sizeof(folder), err);

@@ -27,7 +27,8 @@ struct gsprof {
 static int report_failure(int r, const struct gs_err *err)
 {
 	gs_cli_print_message("%s", gs_err_text(err, r));
-	return gs_cli_exit_status_of(r);
+	/* That program knows no status for what is not there. */
+	return r == -ESRCH ? GS_EXIT_FAILED : gs_cli_exit_status_of(r);
 }
 
 /* A head's words, harmless. */

@@ -25,6 +25,14 @@ const struct gs_live_endpoint api_endpoints[] = {
 	{"/api/v1/findings", GET, false, false, "limit,after,job,kind,holding,from,to",
 	 "Late ranks, hangs, mismatches and slowdowns of jobs over nodes, newest first",
 	 api_findings},
+	{"/api/v1/steps", GET, false, false, "limit,job",
+	 "Steps of the ranks of jobs over nodes, side by side", api_steps},
+	{"/api/v1/nodes/{}/recorder", GET, false, false, "id",
+	 "Jobs and files of the node's flight recorder", api_recorder},
+	{"/api/v1/nodes/{}/recorder/{}", GET, false, false, "id,name",
+	 "A file of the node's flight recorder", api_recorder_file},
+	{"/api/v1/nodes/{}/recorder/{}", POST, false, true, "id,name",
+	 "Have the node write a file now: job:ID, or all", api_recorder_save},
 	{"/api/v1/sessions", GET, false, false, "limit,after,state", "Sessions, newest first",
 	 api_sessions},
 	{"/api/v1/sessions", POST, false, true, "", "Start a session", api_session_start},
@@ -247,8 +255,11 @@ int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, 
 		return gs_err_set(err, -ENOMEM, "no memory");
 	}
 	o = http_options(a);
-	r = gs_http_start(&o, &a->http, err);
+	r = api_keep_start(a, err);
+	if (r == 0)
+		r = gs_http_start(&o, &a->http, err);
 	if (r < 0) {
+		api_keep_stop(a);
 		api_free(&a);
 		return r;
 	}
@@ -272,6 +283,7 @@ void gs_api_stop(struct gs_api **api)
 	/* The thread that writes an export finds that it is no longer read. */
 	gs_http_stop(&a->http);
 	api_tasks_wait(a);
+	api_keep_stop(a);
 	api_free(api);
 }
 

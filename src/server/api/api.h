@@ -28,6 +28,9 @@ struct gs_api_options {
 	const char *origins;
 	bool anonymous, guarded;  /* as in net/http/http.h */
 	const char *grpc_address; /* shown on the page; lent */
+	/* Where files of nodes' flight recorders are copied to; NULL or "": they are not. Lent until the stop. */
+	const char *recorder_dir;
+	uint64_t recorder_max_bytes; /* of all copies */
 	const struct gs_api_addition
 		*more; /* endpoints beside the head's own; static; NULL: none */
 };

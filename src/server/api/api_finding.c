@@ -1,4 +1,4 @@
-/* What the head found of jobs over many nodes: a list, read on the reader's thread. */
+/* What the head found of jobs over many nodes: a list, read on the reader's thread; and steps of their ranks. */
 #include "server/api/api_int.h"
 
 #include <stdlib.h>
@@ -125,4 +125,33 @@ GS_API_HANDLER(api_findings)
 		gs_http_answer(&l->later, &failed);
 		free(l);
 	}
+}
+
+static void put_steps(void *ctx, const struct gs_fleet_steps *steps)
+{
+	gs_finding_put_steps(ctx, steps);
+}
+
+GS_API_HANDLER(api_steps)
+{
+	struct gs_api *api = ctx;
+	size_t limit = gs_live_limit(q, reply);
+	char job[FILTER_BYTES] = "";
+	struct gs_buf *b;
+	int r;
+
+	if (!limit)
+		return;
+	if (gs_http_query(q, "job", job, sizeof(job)) < 0) {
+		gs_http_error(reply, 400, "job must be a text of less than 64 bytes");
+		return;
+	}
+	b = gs_live_json(reply);
+	j_open(b, NULL, '{');
+	j_open(b, "steps", '[');
+	r = gs_head_steps(api->o.head, job, (uint32_t)limit, put_steps, b);
+	j_close(b, ']');
+	j_close(b, '}');
+	if (r < 0)
+		gs_live_fail(reply, r, NULL);
 }

@@ -19,7 +19,8 @@ struct gs_api {
 	char listen[280];  /* o.listen */
 	char trouble[256]; /* for an answer; of the server's thread */
 	struct gs_http *http;
-	pthread_mutex_t lock; /* what follows */
+	struct api_keep *keep; /* owned; copies of recorder files; NULL: disabled */
+	pthread_mutex_t lock;  /* what follows */
 	pthread_cond_t ended;
 	unsigned n_threads;
 	unsigned n_few; /* of them, those of api_task_start_few() */
@@ -30,6 +31,33 @@ struct gs_api {
 /* Beside those of live. */
 extern const struct gs_live_endpoint api_endpoints[];
 extern const size_t api_n_endpoints;
+
+/* --- api_recorder.c, api_keep.c: files of nodes' flight recorders --- */
+
+#define API_RECORDER_NAME_BYTES 256
+
+struct api_recorder_file {
+	char name[API_RECORDER_NAME_BYTES];
+	char reason[API_RECORDER_NAME_BYTES]; /* "" not known */
+	uint64_t bytes;
+	int64_t wall_ns; /* when it was written */
+};
+
+/* A name as agents give them, which a header and a path can hold; no other is asked for. */
+bool api_recorder_name_valid(const char *name);
+/* Reads an entry of a node's document, which is untrusted. False: it is malformed. */
+bool api_recorder_take_file(const json_t *file, struct api_recorder_file *ret);
+/* Writes the entry of a file, with its job. Errors stay in b. */
+void api_recorder_put_file(struct gs_buf *b, const struct api_recorder_file *file);
+
+/* Starts copying recorder files if the options ask for it. 0, or a negative errno with err. */
+int api_keep_start(struct gs_api *api, struct gs_err *err);
+/* Stops copying and waits for the thread; does nothing if it was not started. Call it before the head is freed. */
+void api_keep_stop(struct gs_api *api);
+/* Writes the entries of a node's copies into the open list in b. False: there are none. Any thread. */
+bool api_keep_list(struct gs_api *api, int64_t node, struct gs_buf *b);
+/* Opens a copy; the caller closes the descriptor. -ENOENT: there is none; or another negative errno. Any thread. */
+int api_keep_open(struct gs_api *api, int64_t node, const char *name);
 
 /* --- api_task.c: threads that read the store --- */
 
@@ -77,6 +105,10 @@ GS_API_HANDLER(api_job_reports);
 GS_API_HANDLER(api_job_report);
 GS_API_HANDLER(api_job_reports_compare);
 GS_API_HANDLER(api_findings);
+GS_API_HANDLER(api_steps);
+GS_API_HANDLER(api_recorder);
+GS_API_HANDLER(api_recorder_file);
+GS_API_HANDLER(api_recorder_save);
 GS_API_HANDLER(api_sessions);
 GS_API_HANDLER(api_session);
 GS_API_HANDLER(api_session_start);

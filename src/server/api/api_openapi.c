@@ -36,7 +36,7 @@
 #define JOB_REPORT                                                                                 \
 	"id:int, node:int, node_name:text, report:text, state:'running'|'finished'|'partial', "    \
 	"stale:bool, source:text, kind:text, job:text, user:text, name:text, class:text, "         \
-	"score:number?, begin:time?, end:time?, duration_seconds:number?, received:time?"
+	"score:number?, start_time:time?, end_time:time?, duration_seconds:number?, received:time?"
 #define SESSION_ANSWER "{session:Session}"
 #define SWITCHES       "{interval_seconds:number, bandwidth:bool, nvlink:bool}"
 
@@ -53,8 +53,8 @@ static const struct gs_openapi_name types[] = {
 	{"Stretches", "{min:[number?], mean:[number?], max:[number?]}"},
 	{"GpuPlace", "{node:int, node_name:text, gpu:int}"},
 	{"Session",
-	 "{number:int, id:text, name:text, state:'active'|'stopped'|'recoverable', start:time?, "
-	 "end:time?, interval_seconds:number?, bandwidth:bool, nvlink:bool, metrics:[text], "
+	 "{number:int, id:text, name:text, state:'active'|'stopped'|'recoverable', start_time:time?, "
+	 "end_time:time?, interval_seconds:number?, bandwidth:bool, nvlink:bool, metrics:[text], "
 	 "nodes:[text], report_metrics:[text], annotations:int}"},
 	{"JobReport", "{" JOB_REPORT "}"},
 	{"Annotation", "{time:time?, kind:text, name:text, values:{*:number}}"},
@@ -73,7 +73,7 @@ static const struct gs_api_schema schemas[] = {
 	{"/api/v1/processes", GET, NULL, "{processes:[Process], total:int, next:int?}"},
 	{"/api/v1/processes/{}/{}", GET, NULL,
 	 "{node:int, node_name:text, pid:int, running:bool, last_seen:time?, "
-	 "started:time?, " PROCESS
+	 "start_time:time?, " PROCESS
 	 ", state:text, threads:int?, parent_pid:int?, cpu_seconds:number?, "
 	 "gpu_memory_used_bytes:number?, thread_seconds:{*:number}, gpus:[{gpu:int, uuid:text, "
 	 "name:text, "
@@ -93,13 +93,21 @@ static const struct gs_api_schema schemas[] = {
 	{"/api/v1/job-reports/{}", GET, NULL, "{" JOB_REPORT ", document:{*:any}}"},
 	{"/api/v1/findings", GET, NULL,
 	 "{findings:[{id:int, kind:'late_rank'|'hang'|'mismatch'|'slowdown', job:text, node:text, rank:int, ranks:int, "
-	 "communicator:text, begin:time?, found:time?, end:time?, text:text, details:{*:any}}], "
+	 "communicator:text, start_time:time?, found:time?, end_time:time?, text:text, details:{*:any}}], "
 	 "next:int?}"},
+	{"/api/v1/steps", GET, NULL,
+	 "{steps:[{job:text, communicator:text, ranks:int, ranks_seen:int, ranks_with_steps:int, since:time?, "
+	 "compared_steps:int, known_steps:int, unlike_steps:int, least_median_seconds:number, most_median_seconds:number, "
+	 "spread_median_seconds:number?, spread_p95_seconds:number?, clock_error_seconds:number?, "
+	 "slowest:[{collective:int, collectives:int, start_time:time?, median_seconds:number, spread_seconds:number, "
+	 "slowest:'rank'|'none'|'unknown', rank:int?, node:text, late_seconds:number?, clock_error_seconds:number?}], "
+	 "listed:[{rank:int, node:text, pid:int, steps:int, odd_steps:int, median_seconds:number, p95_seconds:number, "
+	 "compared_steps:int, slowest_steps:int, late_seconds:number?, inside_ratio:number?}]}]}"},
 	{"/api/v1/alerts", GET, NULL,
 	 "{alerts:[{severity:'critical'|'warning'|'info', node:int?, node_name:text, gpu:int?, "
 	 "gpus:int, text:text, advice:text, since:time?, jobs:[text]}], total:int}"},
 	{"/api/v1/heatmap", GET, NULL,
-	 "{value:text, full:number, end:time, step_seconds:number, points:int, cursor:text, "
+	 "{value:text, full:number, end_time:time, step_seconds:number, points:int, cursor:text, "
 	 "fresh:int?, "
 	 "rows:[{node?:int, node_name?:text, gpu?:int, state:State, v:[int]}], total:int, "
 	 "next:int?}"},
@@ -107,6 +115,10 @@ static const struct gs_api_schema schemas[] = {
 	 "{node:int, gpu:text, source:'memory'|'store', complete:bool, step_seconds:number, "
 	 "time:[number], downsampled_seconds?:number, "
 	 "xids:[{time:time, xid:int, count:int, text:text}], values:{*:Stretches}}"},
+	{"/api/v1/nodes/{}/recorder", GET, NULL,
+	 "{enabled:bool, connected:bool, jobs:[{id:text, processes:int}], files:[{name:text, job:text, reason:text, bytes:int, time:time}]}"},
+	{"/api/v1/nodes/{}/recorder/{}", GET, NULL, "@application/octet-stream"},
+	{"/api/v1/nodes/{}/recorder/{}", POST, NULL, "{asked:bool}"},
 	{"/api/v1/sessions", GET, NULL, "{sessions:[Session], next:int?}"},
 	{"/api/v1/sessions", POST,
 	 "{name?:text?, nodes?:[text]?, metrics?:[text]?, report_metrics?:[text]?, "

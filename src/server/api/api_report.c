@@ -162,8 +162,8 @@ static void put_row(struct gs_buf *b, const struct gs_store_report *r)
 	j_text(b, "name", r->name);
 	j_text(b, "class", r->job_class);
 	j_double(b, "score", r->score);
-	j_time(b, "begin", r->begin_wall_ns);
-	j_time(b, "end", r->end_wall_ns);
+	j_time(b, "start_time", r->begin_wall_ns);
+	j_time(b, "end_time", r->end_wall_ns);
 	j_double(b, "duration_seconds", (double)(r->end_wall_ns - r->begin_wall_ns) / 1e9);
 	j_time(b, "received", r->received_wall_ns);
 }

@@ -11,7 +11,7 @@
 
 #include "server/session_export/session_export.h"
 #include "core/base/clock.h"
-#include "core/base/conf.h"
+#include "core/near/near.h"
 #include "core/text/text.h"
 
 /* --- what requests say --- */
@@ -19,24 +19,22 @@
 /* A slip in a key would otherwise be a session under another name, without a word. */
 static bool api_keys_known(json_t *body, const char *const *keys, struct gs_http_reply *reply)
 {
-	const char *key, *near = NULL;
+	const char *key;
 	json_t *value;
-	char why[160];
+	char why[160], meant[80];
 
 	json_object_foreach(body, key, value)
 	{
-		unsigned best = 4, d;
+		struct gs_near near;
 		size_t i = 0;
 
-		for (i = 0; keys[i] && strcmp(keys[i], key) != 0; i++)
-			if ((d = gs_conf_distance(key, keys[i])) < best) {
-				best = d;
-				near = keys[i];
-			}
+		gs_near_init(&near, key);
+		for (; keys[i] && strcmp(keys[i], key) != 0; i++)
+			gs_near_add(&near, keys[i]);
 		if (keys[i])
 			continue;
-		snprintf(why, sizeof(why), "unknown key \"%.60s\"%s%s%s", key,
-			 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		snprintf(why, sizeof(why), "unknown key \"%.60s\"%s", key,
+			 gs_near_text(&near, meant, sizeof(meant)));
 		gs_http_error(reply, 400, why);
 		return false;
 	}
@@ -126,8 +124,8 @@ void api_put_session(struct gs_buf *b, const char *key, const struct gs_store_se
 	j_text(b, "id", s->id);
 	j_text(b, "name", s->name);
 	j_text(b, "state", gs_store_session_state_name(s->state));
-	j_time(b, "start", s->start_wall_ns);
-	j_time(b, "end", s->end_wall_ns);
+	j_time(b, "start_time", s->start_wall_ns);
+	j_time(b, "end_time", s->end_wall_ns);
 	j_double(b, "interval_seconds", s->interval_ns ? (double)s->interval_ns / 1e9 : NAN);
 	j_bool(b, "bandwidth", s->bandwidth);
 	j_bool(b, "nvlink", s->nvlink);

@@ -47,6 +47,17 @@ static void put_about(struct gs_buf *b, const struct gs_fleet_finding *f)
 	gs_json_u64(b, "about_count", f->n_about);
 }
 
+/* The possible error of the lateness, the clocks that it comes from, and whether the late rank is known despite it. */
+static void put_clocks(struct gs_buf *b, const struct gs_fleet_finding *f)
+{
+	if (f->error_ns < GS_FLEET_UNKNOWN_NS)
+		gs_json_double(b, "clock_error_seconds", f->error_ns / 1e9);
+	else
+		gs_json_null(b, "clock_error_seconds");
+	gs_json_text(b, "clocks_from", f->has_clocks ? "collectives" : "head");
+	gs_json_bool(b, "late_known", f->is_known);
+}
+
 /* All that columns do not hold. */
 static void put_data(struct gs_buf *b, const struct gs_fleet_finding *f)
 {
@@ -55,7 +66,7 @@ static void put_data(struct gs_buf *b, const struct gs_fleet_finding *f)
 	if (f->kind == GS_FLEET_LATE) {
 		gs_json_double(b, "late_seconds", f->late_ns / 1e9);
 		gs_json_double(b, "late_ratio", f->ratio);
-		gs_json_double(b, "clock_error_seconds", f->error_ns / 1e9);
+		put_clocks(b, f);
 		gs_json_double(b, "inside_ratio", f->inside_ratio);
 		gs_json_double(b, "others_inside_ratio", f->others_inside_ratio);
 		gs_json_u64(b, "late_comparisons", f->n_late);
@@ -66,6 +77,7 @@ static void put_data(struct gs_buf *b, const struct gs_fleet_finding *f)
 		gs_json_double(b, "change_ratio", f->ratio);
 		gs_json_double(b, "score", f->score);
 		gs_json_double(b, "score_limit", f->score_limit);
+		put_clocks(b, f);
 	} else if (f->kind == GS_FLEET_DIFFERS) {
 		gs_json_u64(b, "collective", f->call);
 		gs_json_u64(b, "last_collective", f->last_call);
@@ -128,9 +140,9 @@ void gs_finding_put_json(struct gs_buf *out, const struct gs_store_finding *f, c
 	gs_json_i64(out, "rank", f->rank);
 	gs_json_i64(out, "ranks", f->n_ranks);
 	gs_json_text(out, "communicator", communicator);
-	gs_json_time(out, "begin", f->begin_wall_ns);
+	gs_json_time(out, "start_time", f->begin_wall_ns);
 	gs_json_time(out, "found", f->found_wall_ns);
-	gs_json_time(out, "end", f->end_wall_ns);
+	gs_json_time(out, "end_time", f->end_wall_ns);
 	gs_json_text(out, "text", f->text);
 	gs_json_spelled(out, "details", data, strlen(data));
 	gs_json_close(out, '}');

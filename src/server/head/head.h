@@ -143,6 +143,40 @@ struct gs_store_finding; /* server/store/finding.h */
 void gs_head_holding(struct gs_head *head,
 		     void (*fn)(void *ctx, const struct gs_store_finding *finding), void *ctx);
 
+struct gs_fleet_steps; /* analysis/fleet/fleet.h */
+
+/* Steps of ranks as they are now, by communicator: of the job (NULL or "": of any), with max_ranks ranks in all. Lent for the
+ * call of fn, likewise. 0 or -ENOMEM. Any thread. */
+int gs_head_steps(struct gs_head *head, const char *job, uint32_t max_ranks,
+		  void (*fn)(void *ctx, const struct gs_fleet_steps *steps), void *ctx);
+
+/* As in proto/gpuscope.proto. */
+enum gs_head_question_kind {
+	GS_HEAD_RECORDER = 1,
+	GS_HEAD_RECORDER_FILE = 2,
+	GS_HEAD_RECORDER_SAVE = 3,
+};
+
+#define GS_HEAD_ANSWER_MAX (256u << 10)
+
+struct gs_head_question {
+	enum gs_head_question_kind kind;
+	const char *name;   /* of the file, or what is to be written; lent */
+	uint64_t offset;    /* in the file */
+	uint32_t max_bytes; /* of data: at most GS_HEAD_ANSWER_MAX */
+};
+
+struct gs_head_answer {
+	struct gs_buf data; /* owned by who asks; what the node said, at most GS_HEAD_ANSWER_MAX */
+	uint64_t total_bytes; /* of the file */
+	char text[256];       /* why not, by the node: one line without control characters */
+};
+
+/* Ask the node of this number, and wait. 0; -ENOTCONN: it is not connected; -ETIME: no answer in time; or what the node
+ * said. Any thread but those of the head. */
+int gs_head_ask(struct gs_head *head, int64_t node, const struct gs_head_question *asked,
+		uint64_t wait_ns, struct gs_head_answer *ret);
+
 /* Since the start, and as of now. Any thread. */
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats);
 

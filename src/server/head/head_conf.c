@@ -10,12 +10,8 @@
 #include "net/http/http_conf.h"
 #include "server/head/head_int.h"
 
-#define MS 1000000ll
-#define S  (1000 * MS)
-#define H  (3600 * S)
-
 #define KEEP_LEAST_BYTES (16ull << 20)
-#define PATIENCE_MOST_NS (36500 * 24 * (uint64_t)H) /* a hundred years */
+#define PATIENCE_MOST_NS (36500 * 24 * (uint64_t)GS_CONF_H) /* a hundred years */
 
 /* "7d" or what gs_parse_ns() takes with a unit. 0 or -EINVAL. */
 static int parse_age(const char *text, uint64_t *ret_ns)
@@ -32,7 +28,7 @@ static int parse_age(const char *text, uint64_t *ret_ns)
 		days = strtod(text, &end);
 		if (*end != 'd' || !(days > 0) || days > 36500)
 			return -EINVAL;
-		*ret_ns = (uint64_t)(days * 24 * (double)H);
+		*ret_ns = (uint64_t)(days * 24 * (double)GS_CONF_H);
 		return 0;
 	}
 	if (gs_parse_ns(text, 1, ret_ns) < 0 || *ret_ns == 0 || *ret_ns > PATIENCE_MOST_NS)
@@ -80,7 +76,7 @@ static const struct gs_conf_key nodes_keys[] = {
 	{.name = "listen",
 	 .kind = GS_CONF_LIST,
 	 .offset = AT(nodes, listen),
-	 .preset = "127.0.0.1:8090",
+	 .preset = "127.0.0.1:" GS_HEAD_PORT,
 	 .comment = "HOST:PORT, or a list of them. Use TLS and tokens beyond this machine.",
 	 .bytes = SIZE(nodes, listen),
 	 .valid = valid_listen,
@@ -157,8 +153,8 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, port),
 	 .preset = "",
-	 .comment =
-		 "Port of the page and the HTTP API; 0: none. Empty: 8091, or none if that is in use.",
+	 .comment = "Port of the page and the HTTP API; 0: none. Empty: " GS_HEAD_HTTP_PORT
+		    ", or none if that is in use.",
 	 .bytes = SIZE(http, port),
 	 .valid = valid_port,
 	 .expects = "0 (no HTTP) to 65535"},
@@ -205,6 +201,23 @@ static const struct gs_conf_key store_keys[] = {
 		 "Directory to which each stopped session is written: NAME.json in gswarm-profiler's form, and\n"
 		 "its figure NAME.png. Empty: none. Not changed by a reload.",
 	 .bytes = SIZE(store, output_dir)},
+	{.name = "recorder_dir",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(store, recorder_dir),
+	 .preset = "",
+	 .comment =
+		 "Directory to which files of nodes' flight recorders are copied, for nodes that go away. Empty:\n"
+		 "none, they stay on the nodes. Not changed by a reload.",
+	 .bytes = SIZE(store, recorder_dir)},
+	{.name = "recorder_max",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(store, recorder_max),
+	 .preset = "4G",
+	 .comment =
+		 "Size limit of the copies; then the oldest are removed. Not changed by a reload.",
+	 .bytes = SIZE(store, recorder_max),
+	 .valid = valid_size,
+	 .expects = "16M or more, such as 100G"},
 	{.name = "retention",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(store, retention),
@@ -427,6 +440,8 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 	FIX(http, origins);
 	FIX(store, path);
 	FIX(store, output_dir);
+	FIX(store, recorder_dir);
+	FIX(store, recorder_max);
 #undef FIX
 #define FIX_BOOL(section, field)                                                                   \
 	keep_fixed_bool(old->section.field, &now->section.field, #section "." #field, ret_names,   \

@@ -9,6 +9,10 @@
 #include "server/head/head.h"
 #include "output/metrics_push/set.h"
 
+/* Ports of this machine unless the configuration names others: of nodes, of the page and the HTTP API. */
+#define GS_HEAD_PORT      "8090"
+#define GS_HEAD_HTTP_PORT "8091"
+
 struct gs_head_conf { /* Fields as the keys of head_conf.c, texts "" where not given */
 	struct {
 		char listen[1024]; /* with commas */
@@ -31,6 +35,7 @@ struct gs_head_conf { /* Fields as the keys of head_conf.c, texts "" where not g
 	struct {
 		char path[512]; /* "": the usual one */
 		char output_dir[512];
+		char recorder_dir[512], recorder_max[32];
 		char retention[32], retention_bytes[32];
 		struct gs_conf_rows downsample;
 		bool downsample_sessions;

@@ -563,6 +563,12 @@ static void list_findings(struct ask *a, struct gs_store *store)
 	head_findings_list(a->call, a->message, store);
 }
 
+static void list_steps(struct ask *a, struct gs_store *store)
+{
+	(void)store;
+	head_steps_list(a->head, a->call, a->message);
+}
+
 /* --- the methods --- */
 
 static const struct {
@@ -581,6 +587,7 @@ static const struct {
 	{&gpuscope__v1__switches__descriptor, set_values, false},
 	{&gpuscope__v1__job_report_query__descriptor, list_reports, false},
 	{&gpuscope__v1__finding_query__descriptor, list_findings, false},
+	{&gpuscope__v1__step_query__descriptor, list_steps, false},
 };
 
 static size_t row_of(const struct gs_grpc_call *call)
@@ -662,4 +669,5 @@ const struct gs_grpc_method head_control_methods[HEAD_N_CONTROL] = {
 	METHOD("Set", GS_HEAD_ROLE_CONTROL),
 	METHOD("ListJobReports", GS_HEAD_ROLE_READ),
 	METHOD("ListFindings", GS_HEAD_ROLE_READ),
+	METHOD("ListSteps", GS_HEAD_ROLE_READ),
 };

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "analysis/fleet/clocks.h"
 #include "analysis/fleet/fleet.h"
 #include "core/base/clock.h"
 #include "server/finding/finding.h"
 
-#define EVERY_NS   1000000000ull
-#define UNKNOWN_NS 3600000000000ull /* by which a clock may be wrong that was not asked for yet */
+#define EVERY_NS 1000000000ull
 
 struct head_fleet {
 	struct gs_head *head;
@@ -53,18 +53,39 @@ void head_fleet_take(struct gs_head_stream *s, const struct gs_batch *records, i
 		.node = s->node_id,
 		.name = s->node.hostname,
 		.offset_ns = offset_ns,
-		.error_ns = s->best_at_ns ? s->best_trip_ns / 2 : UNKNOWN_NS,
+		.error_ns = s->best_at_ns
+				    ? gs_fleet_clock_aged_error(s->best_trip_ns / 2,
+								gs_clock_mono_ns() - s->best_at_ns)
+				    : (uint64_t)GS_FLEET_UNKNOWN_NS,
 	};
 	struct head_fleet *f = s->head->fleet;
 	int64_t now_ns = (int64_t)gs_clock_wall_ns();
 
 	/* What has no place is counted there. */
-	gs_records_for_each (records, r)
-		if (r->kind == GS_REC_RANK) {
-			pthread_mutex_lock(&f->lock);
+	gs_records_for_each (records, r) {
+		if (r->kind != GS_REC_RANK && r->kind != GS_REC_RANK_STAY &&
+		    r->kind != GS_REC_RANK_STEPS)
+			continue;
+		pthread_mutex_lock(&f->lock);
+		if (r->kind == GS_REC_RANK)
 			(void)gs_fleet_take(f->fleet, &source, (const void *)r, now_ns);
-			pthread_mutex_unlock(&f->lock);
-		}
+		else if (r->kind == GS_REC_RANK_STAY)
+			(void)gs_fleet_take_stay(f->fleet, &source, (const void *)r);
+		else
+			(void)gs_fleet_take_steps(f->fleet, &source, (const void *)r);
+		pthread_mutex_unlock(&f->lock);
+	}
+}
+
+int gs_head_steps(struct gs_head *h, const char *job, uint32_t max_ranks,
+		  void (*fn)(void *ctx, const struct gs_fleet_steps *steps), void *ctx)
+{
+	int r;
+
+	pthread_mutex_lock(&h->fleet->lock);
+	r = gs_fleet_each_steps(h->fleet->fleet, job, max_ranks, fn, ctx);
+	pthread_mutex_unlock(&h->fleet->lock);
+	return r;
 }
 
 void head_fleet_counts(struct gs_head *h, struct gs_fleet_counts *ret_counts)

@@ -62,9 +62,11 @@ struct head_item {
 	uint8_t data[];
 };
 
+struct head_question;
+
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
-#define HEAD_N_CONTROL 11
+#define HEAD_N_CONTROL 12
 
 struct head_job;
 
@@ -86,6 +88,9 @@ struct gs_head {
 	pthread_cond_t more;
 	struct head_item *first, *last;
 	uint64_t n_queue, queue_bytes;
+	struct head_question *questions; /* a list; each is on the stack of who waits */
+	uint64_t last_question;          /* its id */
+	pthread_cond_t answered;
 	bool stopping;
 	struct gs_head_stats stats;
 	struct gs_head_stream *live; /* a list; each referenced by its call */
@@ -195,9 +200,16 @@ void head_stream_live(struct gs_head_stream *s); /* one of those that are delive
 void head_node_welcome(struct gs_head_stream *s, int r);
 void head_node_ack(struct gs_head_stream *s, uint64_t seq);
 void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason);
+/* A node's answer to gs_head_ask(); and that none will come over this stream. The gRPC server's thread. head_ask.c */
+struct Gpuscope__V1__Answer;
+void head_answer_take(struct gs_head_stream *s, const struct Gpuscope__V1__Answer *answer);
+void head_answers_end(struct gs_head_stream *s);
 /* Its call ends, because of a newer one with the same stream. */
 void head_node_denied(struct gs_head_stream *s);
 void head_node_superseded(struct gs_head_stream *s);
+/* Packed and on its way, unless there is no memory. */
+struct Gpuscope__V1__ToNode;
+void head_node_send(struct gs_head_stream *s, const struct Gpuscope__V1__ToNode *m);
 
 /* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
  * caller's, may be NULL): its last snapshot, with what happened to GPUs (gpu->event) in all of them. */
@@ -216,6 +228,9 @@ void head_reports_list(const struct gs_head *h, struct gs_grpc_call *call, const
 
 /* The answer to ListFindings, likewise. head_finding.c */
 void head_findings_list(struct gs_grpc_call *call, const void *query, struct gs_store *store);
+
+/* The answer to ListSteps. head_step.c */
+void head_steps_list(struct gs_head *h, struct gs_grpc_call *call, const void *query);
 
 /* What who makes the call may see of other people's commands. Any thread. */
 enum gs_session_export_commands head_may_see(const struct gs_head *h,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/fleet/clocks.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -13,10 +14,11 @@
 
 #define CLOCK_FIRST_NS  1000000000ull /* between the first few questions */
 #define CLOCK_EVERY_NS  30000000000ull
+#define CLOCK_TRACE_NS  2000000000ull   /* of traces, whose ranks are compared (head_fleet.c) */
 #define CLOCK_FORGET_NS 600000000000ull /* clocks drift: an estimate that old is made again */
 #define CLOCK_SET_NS    100000000ll     /* what is slewed in the time of an estimate is less */
 
-static void send_message(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m)
+void head_node_send(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m)
 {
 	uint8_t small[1024];
 	size_t bytes = gpuscope__v1__to_node__get_packed_size(m);
@@ -70,7 +72,7 @@ void head_node_welcome(struct gs_head_stream *s, int r)
 	welcome.config = &config;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_WELCOME;
 	m.welcome = &welcome;
-	send_message(s, &m);
+	head_node_send(s, &m);
 }
 
 void head_node_ack(struct gs_head_stream *s, uint64_t seq)
@@ -83,7 +85,7 @@ void head_node_ack(struct gs_head_stream *s, uint64_t seq)
 	ack.seq = seq;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_ACK;
 	m.ack = &ack;
-	send_message(s, &m);
+	head_node_send(s, &m);
 }
 
 void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason)
@@ -99,7 +101,7 @@ void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason
 	reject.reason = (char *)reason;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_REJECT;
 	m.reject = &reject;
-	send_message(s, &m);
+	head_node_send(s, &m);
 }
 
 void head_node_denied(struct gs_head_stream *s)
@@ -127,7 +129,7 @@ void head_node_config(struct gs_head *h)
 	for (struct gs_head_stream *s = h->live; s; s = s->next)
 		if (!s->is_mute && s->node_id) {
 			fill_config(h, s->node.hostname, &config);
-			send_message(s, &m);
+			head_node_send(s, &m);
 		}
 	pthread_mutex_unlock(&h->lock);
 }
@@ -138,15 +140,26 @@ static void ask_clock(struct gs_head_stream *s)
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Clock clock = GPUSCOPE__V1__CLOCK__INIT;
 
-	if (s->clock_sent_ns && gs_clock_mono_ns() - s->clock_sent_ns <
-					(s->clock_id < 5 ? CLOCK_FIRST_NS : CLOCK_EVERY_NS))
+	uint64_t every_ns = s->clock_id < 5                    ? CLOCK_FIRST_NS
+			    : s->stream.kind == GS_STORE_TRACE ? CLOCK_TRACE_NS
+							       : CLOCK_EVERY_NS;
+
+	if (s->clock_sent_ns && gs_clock_mono_ns() - s->clock_sent_ns < every_ns)
 		return;
 	clock.id = ++s->clock_id;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_CLOCK;
 	m.clock = &clock;
 	s->clock_sent_wall_ns = (int64_t)gs_clock_wall_ns();
 	s->clock_sent_ns = gs_clock_mono_ns();
-	send_message(s, &m);
+	head_node_send(s, &m);
+}
+
+/* Snapshots are placed by times that should jump seldom; ranks of traces are compared by times that should be right. */
+static uint64_t known_error(const struct gs_head_stream *s, uint64_t now)
+{
+	return s->stream.kind == GS_STORE_TRACE
+		       ? gs_fleet_clock_aged_error(s->best_trip_ns / 2, now - s->best_at_ns)
+		       : s->best_trip_ns / 2;
 }
 
 /* The offset of the quickest round trip is the least wrong: half of the trip at most. */
@@ -167,7 +180,7 @@ static void on_clock(struct gs_head_stream *s, const Gpuscope__V1__ClockReply *c
 	/* Further away than both can be wrong: a clock was set, and the better one is of before. */
 	was_set = llabs(offset_ns - s->offset_ns) >
 		  (int64_t)(trip / 2 + s->best_trip_ns / 2) + CLOCK_SET_NS;
-	if (s->best_at_ns && !was_set && trip > s->best_trip_ns &&
+	if (s->best_at_ns && !was_set && trip / 2 > known_error(s, now) &&
 	    now - s->best_at_ns < CLOCK_FORGET_NS)
 		return;
 	s->best_trip_ns = trip;
@@ -435,6 +448,8 @@ static void on_message(void *ctx, struct gs_grpc_call *call, const void *data, s
 		on_batch(s, call, m->batch);
 	else if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_CLOCK)
 		on_clock(s, m->clock);
+	else if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_ANSWER)
+		head_answer_take(s, m->answer);
 	else if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BYE &&
 		 (item = head_item_new(s, HEAD_END, NULL, 0)))
 		head_store_put(h, item);
@@ -454,6 +469,7 @@ static void on_closed(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status 
 		return;
 	gs_log(GS_LOG_INFO, GS_LOG_HEAD, "node %s: connection ended, gRPC status %d",
 	       s->node.hostname, (int)status);
+	head_answers_end(s);
 	gs_head_stream_close(&s);
 }
 

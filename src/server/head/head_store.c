@@ -371,6 +371,7 @@ int head_store_start(struct gs_head *h, struct gs_err *err)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->more, &attr);
+	pthread_cond_init(&h->answered, &attr);
 	pthread_condattr_destroy(&attr);
 	r = -pthread_create(&h->thread, NULL, run_store, h);
 	h->has_thread = r == 0;

@@ -232,7 +232,7 @@ static void put_head(struct gs_buf *b, const struct heat *h)
 	snprintf(cursor, sizeof(cursor), "%016" PRIx64 "-%" PRId64, h->rows_hash, number_of(h));
 	j_text(b, "value", values[h->value].key);
 	j_double(b, "full", values[h->value].full);
-	j_time(b, "end", h->end_wall_ns);
+	j_time(b, "end_time", h->end_wall_ns);
 	j_double(b, "step_seconds", (double)h->step_ns / 1e9);
 	j_u64(b, "points", h->n_points);
 	j_text(b, "cursor", cursor);

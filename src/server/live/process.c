@@ -132,7 +132,7 @@ void gs_live_put_process(struct gs_buf *b, const struct gs_live_process *r,
 	j_u64(b, "pid", r->pid);
 	j_bool(b, "running", running);
 	j_time(b, "last_seen", m->wall_ns + offset_ns);
-	j_time(b, "started", started ? started + offset_ns : 0);
+	j_time(b, "start_time", started ? started + offset_ns : 0);
 	j_text(b, "name", g && g->comm[0] ? g->comm : h ? h->comm : "");
 	j_text(b, "job", g && g->job[0] ? g->job : h ? h->job : "");
 	j_text(b, "container", g && g->container[0] ? g->container : h ? h->container : "");
