@@ -304,10 +304,11 @@ static void report_driver_state(struct agent *a, const struct gs_gpu_snapshot *s
 
 	if (!a->logged_start) {
 		where_text(a, where, sizeof(where));
-		gs_cli_print_message("agent: %u GPU%s, read every %s, served at %s%s%s", s->n_gpus,
-				     s->n_gpus == 1 ? "" : "s",
+		gs_cli_print_message("agent: %u GPU%s, read every %s, served at %s%s%s%s",
+				     s->n_gpus, s->n_gpus == 1 ? "" : "s",
 				     gs_fmt_ns(interval, a->state.conf.sampling.interval_ns), where,
-				     is_ok ? "" : "; ", is_ok ? "" : state);
+				     is_ok ? "" : "; ", is_ok ? "" : state,
+				     is_ok ? "" : "; `gpuscope doctor` shows what else is missing");
 	} else if (s->state != a->logged_state) {
 		gs_cli_print_message("agent: GPUs: %s%s%s, %u of them", gs_gpu_state_name(s->state),
 				     s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
@@ -385,6 +386,8 @@ static void handle_signals(struct agent *a)
 			resume_driver(a);
 			break;
 		default:
+			if (!a->logged_start && !a->ending)
+				gs_cli_print_message("agent: ended before its first sample");
 			a->ending = true;
 		}
 	}
@@ -609,11 +612,13 @@ static int start_agent(struct agent *a, struct gs_err *err)
 		r = agent_recorder_start(&a->state.conf.recorder, &a->recorder, err);
 	a->state.recorder = a->recorder;
 	if (r == 0)
+		a->state.traffic = agent_traffic_start(&a->state.conf.traffic);
+	if (r == 0)
 		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
 	if (r == 0)
-		r = agent_head_start(&a->state.conf, &a->head, err);
+		r = agent_head_start(&a->state.conf, a->recorder, &a->head, err);
 	if (r == 0)
 		r = agent_mysql_start(&a->state, err);
 	if (r == 0)
@@ -674,11 +679,12 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	gs_push_set_close(&a.push);
 	agent_devices_stop(&a.devices);
 	agent_gpu_free(&a.process_gpu);
-	agent_recorder_stop(&a.recorder);
+	agent_traffic_stop(&a.state.traffic);
 	agent_findings_stop(&a.state.findings);
 	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
 	/* After the push, whose last text still says how the head is. */
 	agent_head_stop(&a.head);
+	agent_recorder_stop(&a.recorder);
 	agent_mysql_stop(&a.state);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
@@ -704,12 +710,12 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_CHECK_CONFIG(struct agent_options, check),
 	GS_CLI_PRINT_CONFIG(struct agent_options, print),
 	{"listen", 0, "HOST:PORT", "override http.listen", GS_CLI_TEXT, AT(listen)},
-	{"compat", 0, "NAMES,...", "override metrics.compat: native, dcgm, dcgm-new", GS_CLI_TEXT,
+	{"compat", 0, "NAME[,NAME]", "override metrics.compat: native, dcgm, dcgm-new", GS_CLI_TEXT,
 	 AT(compat)},
 	{"configure-device-cgroups", 0, "[WHAT]",
 	 "keep NVIDIA devices allowed for self (default), jobs", GS_CLI_SET,
 	 .words = "self jobs none", .set = set_devices},
-	{"interval", 0, "TIME", "time between samples; override sampling.interval", GS_CLI_TIME,
+	{"interval", 'i', "TIME", "time between samples; override sampling.interval", GS_CLI_TIME,
 	 AT(interval_ns), .min = 100000000ull, .max = 3600000000000ull},
 	{"inside-env", 0, NULL, "print the environment of jobs traced from inside, and exit",
 	 GS_CLI_FLAG, AT(inside_env)},
@@ -732,6 +738,7 @@ const struct gs_cli_command gs_cli_agent = {
 		"SIGHUP reads the configuration again, SIGUSR1 releases the driver (to reset a GPU), SIGUSR2 reattaches; `gpuscope agent ctl` does the same and reports when it is done.\n"
 		"\n"
 		"Exit status: 0 ended by SIGTERM or SIGINT, 1 failed, 2 wrong usage or configuration, 3 not permitted.",
+	.brief = "config check-config print-config listen compat interval control verbose",
 	.options = option_table,
 };
 
@@ -744,6 +751,7 @@ int gs_cmd_agent(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "ctl") == 0)
 		return agent_control_command(argc - 1, argv + 1);
+	gs_cli_hold_signals();
 	if (!gs_cli_parse(&gs_cli_agent, argc, argv, &o, &r))
 		return r;
 	if (o.print)

@@ -6,15 +6,12 @@
 
 #include "commands/agent/agent_conf.h"
 #include "commands/agent/agent_control.h"
+#include "commands/common/ask.h"
 #include "core/base/fmt.h"
 #include "net/http/http_conf.h"
 #include "output/metrics/job.h"
 
-#define MS 1000000LL
-#define S  (1000 * MS)
-#define H  (3600 * S)
-
-#define SHORTEST_NS (100 * MS) /* NVML's own values do not change more often */
+#define SHORTEST_NS (100 * GS_CONF_MS) /* NVML's own values do not change more often */
 
 const char *const agent_group_name[AGENT_GROUPS] = {"basic", "processes", "gpm", "links", "health"};
 const unsigned agent_group_bit[AGENT_GROUPS] = {GS_GPU_READ_BASIC, GS_GPU_READ_PROCESSES,
@@ -55,7 +52,7 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .comment =
 		 "Time between two readings of a group of values that has no interval of its own.",
 	 .min = SHORTEST_NS,
-	 .max = H},
+	 .max = GS_CONF_H},
 	{.name = "events",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(sampling, events),
@@ -96,7 +93,7 @@ static const struct gs_conf_key sampling_keys[] = {
 		 .offset = offsetof(struct agent_group_conf, interval_ns),                             \
 		 .preset = preset_interval,                                                            \
 		 .comment = "Time between two readings; 0: sampling.interval.",                        \
-		 .max = H},                                                                            \
+		 .max = GS_CONF_H},                                                                    \
 		{.name = "max_interval",                                                               \
 		 .kind = GS_CONF_DURATION,                                                             \
 		 .offset = offsetof(struct agent_group_conf, max_interval_ns),                         \
@@ -104,7 +101,7 @@ static const struct gs_conf_key sampling_keys[] = {
 		 .comment =                                                                            \
 			 "While no value changes by the threshold, the interval doubles up to this;\n" \
 			 "the first change resets it. 0: it never grows.",                             \
-		 .max = H},                                                                            \
+		 .max = GS_CONF_H},                                                                    \
 		{.name = "threshold",                                                                  \
 		 .kind = GS_CONF_RATIO,                                                                \
 		 .offset = offsetof(struct agent_group_conf, threshold_ratio),                         \
@@ -128,8 +125,8 @@ static const struct gs_conf_key gpu_keys[] = {
 	 .offset = AT(gpu, hang_ns),
 	 .preset = "5s",
 	 .comment = "A driver call that takes longer is abandoned; its values are then missing.",
-	 .min = 100 * MS,
-	 .max = 60 * S},
+	 .min = 100 * GS_CONF_MS,
+	 .max = 60 * GS_CONF_S},
 	{.name = "accounting",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(gpu, accounting),
@@ -141,7 +138,7 @@ static const struct gs_conf_key http_keys[] = {
 	{.name = "listen",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, listen),
-	 .preset = "127.0.0.1:14780",
+	 .preset = "127.0.0.1:" AGENT_PORT,
 	 .comment =
 		 "HOST:PORT, [IPv6]:PORT, or *:PORT for all addresses. Without token_file, basic_auth_file\n"
 		 "and tls_client_ca other machines get metrics and health only.",
@@ -196,8 +193,8 @@ static const struct gs_conf_key http_keys[] = {
 	 .offset = AT(http, timeout_ns),
 	 .preset = "10s",
 	 .comment = "Time for a client to send its request, and to read the answer.",
-	 .min = 100 * MS,
-	 .max = 300 * S},
+	 .min = 100 * GS_CONF_MS,
+	 .max = 300 * GS_CONF_S},
 };
 
 /* As gs_identity_choose_commands() has them. */
@@ -220,13 +217,13 @@ static const struct gs_conf_key processes_keys[] = {
 	 .comment =
 		 "Longest time for which one request (gpuscope agent ctl trace-gpu) traces the GPU use of\n"
 		 "a process; 0: never.",
-	 .max = 24 * H},
+	 .max = 24 * GS_CONF_H},
 	{.name = "gpu_use_linger",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(processes, gpu_use_linger_ns),
 	 .preset = "5m",
 	 .comment = "How long the sums of a process are exported after the last request.",
-	 .max = 24 * H},
+	 .max = 24 * GS_CONF_H},
 	{.name = "gpu_use_inside",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(processes, gpu_use_inside),
@@ -313,8 +310,8 @@ static const struct gs_conf_key job_keys[] = {
 	 .comment =
 		 "Time between two readings of jobs. The kernel counts meanwhile; without probes, processes that\n"
 		 "start and end between two readings are seen only in part.",
-	 .min = 500 * MS,
-	 .max = H},
+	 .min = 500 * GS_CONF_MS,
+	 .max = GS_CONF_H},
 	{.name = "max",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(jobs, max),
@@ -344,22 +341,22 @@ static const struct gs_conf_key job_keys[] = {
 	 .offset = AT(jobs, linger_ns),
 	 .preset = "5m",
 	 .comment = "How long an ended job is still exported, so that its last totals are scraped.",
-	 .min = S,
-	 .max = 24 * H},
+	 .min = GS_CONF_S,
+	 .max = 24 * GS_CONF_H},
 	{.name = "window",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, window_ns),
 	 .preset = "30s",
 	 .comment = "Window of class and efficiency: they cover between half and all of it.",
-	 .min = 2 * S,
-	 .max = 24 * H},
+	 .min = 2 * GS_CONF_S,
+	 .max = 24 * GS_CONF_H},
 	{.name = "gpu_idle",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, gpu_idle_ns),
 	 .preset = "1m",
 	 .comment = "Time without work after which a GPU counts in gpuscope_job_gpus_idle.",
-	 .min = S,
-	 .max = 24 * H},
+	 .min = GS_CONF_S,
+	 .max = 24 * GS_CONF_H},
 };
 
 static const char *const devices_choices[] = {"none", "self", "jobs", NULL};
@@ -379,8 +376,8 @@ static const struct gs_conf_key devices_keys[] = {
 	 .offset = AT(devices, interval_ns),
 	 .preset = "30s",
 	 .comment = "Time between two checks of the cgroups.",
-	 .min = S,
-	 .max = H},
+	 .min = GS_CONF_S,
+	 .max = GS_CONF_H},
 	{.name = "retries",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(devices, retries),
@@ -454,7 +451,7 @@ static const struct gs_conf_key head_keys[] = {
 	{.name = "spool",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, spool),
-	 .preset = "/var/lib/gpuscope-agent/spool",
+	 .preset = AGENT_SPOOL_PATH,
 	 .comment = "Spool directory for undelivered data.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.spool)},
 	{.name = "spool_max",
@@ -523,8 +520,8 @@ static const struct gs_conf_key head_keys[] = {
 	 .offset = AT(head, jobs_interval_ns),
 	 .preset = "30s",
 	 .comment = "Time between two reports of a running job.",
-	 .min = S,
-	 .max = H},
+	 .min = GS_CONF_S,
+	 .max = GS_CONF_H},
 	{.name = "instance",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, instance),
@@ -635,6 +632,9 @@ static const struct gs_conf_section sections[] = {
 	SECTION("recorder",
 		"Last seconds of jobs, written when something happens. Not changed by a reload.",
 		recorder, agent_recorder_keys),
+	SECTION("traffic",
+		"TCP connections by application, port and peer. Not changed by a reload.", traffic,
+		agent_traffic_keys),
 	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),
 	GS_PUSH_LOGS_SECTION(offsetof(struct agent_conf, push)),
 	{.name = "mysql",
@@ -751,8 +751,8 @@ void agent_conf_adopt(struct agent_conf *c, char *ret_unused, size_t bytes)
 			c->jobs.names = GS_METRICS_JOBS_HPC_MONITOR;
 		if (c->jobs.interval_ns == usual.jobs.interval_ns &&
 		    c->hpc_monitor.prometheus[i].update_s)
-			c->jobs.interval_ns =
-				(uint64_t)c->hpc_monitor.prometheus[i].update_s * (uint64_t)S;
+			c->jobs.interval_ns = (uint64_t)c->hpc_monitor.prometheus[i].update_s *
+					      (uint64_t)GS_CONF_S;
 	}
 	list_unused(c, ret_unused, bytes);
 }

@@ -9,6 +9,7 @@
 #include "commands/agent_devices/agent_devices.h"
 #include "commands/agent/agent_hpc.h"
 #include "commands/agent_recorder/agent_recorder.h"
+#include "commands/agent_traffic/agent_traffic.h"
 #include "core/base/conf.h"
 #include "output/metrics_push/set.h"
 #include "output/mysql/mysql.h"
@@ -78,6 +79,7 @@ struct agent_conf { /* Fields as the keys of agent_conf.c, texts "" where not gi
 	} findings;
 	struct agent_devices_conf devices;
 	struct agent_recorder_conf recorder;
+	struct agent_traffic_conf traffic;
 	struct {
 		char path[108]; /* "" none */
 		char group[64];

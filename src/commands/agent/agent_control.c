@@ -3,7 +3,7 @@
  * the agent to release the driver, to reacquire it, to read its configuration, to trace what a process asks of GPUs,
  * or how it is.
  *
- *   client:  "release-gpus\n"         agent:  "ok: ...\n" or "error: ...\n", then it closes
+ *   client:  "release-gpus\n"         agent:  "ok: ...\n", "none: ...\n" or "error: ...\n", then it closes
  *
  * Served by the agent's main thread between two readings: what is answered is done.
  */
@@ -20,6 +20,7 @@
 #include "core/base/mem.h"
 #include "commands/common/ask.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 
 #define REQUEST_MAX 128
 #define CLIENT_MS   200 /* for a client to send its line: it holds up the readings */
@@ -139,7 +140,6 @@ static const struct gs_cli_subcommand *ctl_subcommand_at(size_t i)
 static int set_command(void *target, char **words, struct gs_err *err)
 {
 	struct ctl_options *o = target;
-	char names[120];
 
 	if (o->command && !o->what &&
 	    (strcmp(o->command, "trace-gpu") == 0 || strcmp(o->command, "save-trace") == 0)) {
@@ -150,8 +150,7 @@ static int set_command(void *target, char **words, struct gs_err *err)
 		return gs_err_set(err, -EINVAL, "give one command; \"%s\" is one too many",
 				  words[0]);
 	if (gs_cli_find_subcommand(&gs_cli_agent_ctl, words[0]) < 0)
-		return gs_err_set(err, -EINVAL, "no command \"%s\"; the commands are %s", words[0],
-				  gs_cli_list_subcommands(&gs_cli_agent_ctl, names, sizeof(names)));
+		return gs_cli_refuse_subcommand(&gs_cli_agent_ctl, words[0], err);
 	o->command = words[0];
 	return 0;
 }
@@ -165,7 +164,7 @@ static int check_ctl(void *target, struct gs_err *err)
 		return gs_err_set(err, -EINVAL, "give a command: %s",
 				  gs_cli_list_subcommands(&gs_cli_agent_ctl, names, sizeof(names)));
 	if (strcmp(o->command, "trace-gpu") != 0 && o->time_ns != AGENT_GPU_USUAL)
-		return gs_err_set(err, -EINVAL, "--for belongs to trace-gpu");
+		return gs_err_set(err, -EINVAL, "--duration belongs to trace-gpu");
 	if (strcmp(o->command, "trace-gpu") != 0)
 		return !o->what || (strlen(o->what) < 100 && !strchr(o->what, '\n'))
 			       ? 0
@@ -180,7 +179,7 @@ static int check_ctl(void *target, struct gs_err *err)
 static const struct gs_cli_option ctl_options[] = {
 	{"control", 0, "PATH", "control socket of the agent", GS_CLI_TEXT,
 	 GS_CLI_AT(struct ctl_options, path)},
-	{"for", 0, "TIME", "trace-gpu: how long (60s); 0 stops it", GS_CLI_TIME,
+	{"duration", 'd', "TIME", "trace-gpu: how long (60s); 0 stops it", GS_CLI_TIME,
 	 GS_CLI_AT(struct ctl_options, time_ns)},
 	GS_CLI_END};
 
@@ -190,8 +189,11 @@ const struct gs_cli_command gs_cli_agent_ctl = {
 	.subcommand_at = ctl_subcommand_at,
 	.about =
 		"Controls a running agent. Results of trace-gpu are exported as gpuscope_process_gpu_*.",
-	.notes = "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not permitted.",
+	.notes =
+		"Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not permitted, 4 no such process or job.",
+	.brief = "control duration",
 	.options = ctl_options,
+	.groups = {GS_CLI_LOG_GROUP},
 	.take_word = set_command,
 	.check = check_ctl,
 };
@@ -202,7 +204,7 @@ int agent_control_command(int argc, char **argv)
 	char line[REQUEST_MAX];
 	struct gs_buf answer = GS_BUF_INIT(1 << 20);
 	struct gs_err err = {{0}};
-	bool ok;
+	bool ok, is_none;
 	int r;
 
 	if (!gs_cli_parse(&gs_cli_agent_ctl, argc, argv, &o, &r))
@@ -220,7 +222,10 @@ int agent_control_command(int argc, char **argv)
 		return r == -EACCES ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;
 	}
 	ok = answer.bytes >= 3 && memcmp(answer.data, "ok:", 3) == 0;
+	is_none = answer.bytes >= 5 && memcmp(answer.data, "none:", 5) == 0;
 	fwrite(answer.data, 1, answer.bytes, ok ? stdout : stderr);
 	gs_buf_fini(&answer);
+	if (is_none)
+		return GS_EXIT_NOTHING;
 	return ok && fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 }

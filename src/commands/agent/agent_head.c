@@ -28,6 +28,7 @@
 #define RECORD_MAX (8u << 20) /* of one sample */
 
 struct agent_head {
+	struct agent_recorder *recorder; /* lent; NULL: none, or the head has no say in it */
 	struct gs_uplink *link;
 	struct agent_report *report; /* NULL: jobs are not delivered */
 	struct gs_sampler *sampler;
@@ -44,6 +45,36 @@ struct agent_head {
 static void on_desired_config(void *ctx, const struct gs_uplink_config *desired)
 {
 	((struct agent_head *)ctx)->desired_ns = desired->interval_ns;
+}
+
+/* What a user of the head wants of the flight recorder. */
+static int on_question(void *ctx, const struct gs_uplink_question *q, struct gs_buf *out,
+		       uint64_t *ret_total_bytes)
+{
+	struct agent_head *h = ctx;
+	struct gs_err err = {{0}};
+	int r = -EINVAL;
+
+	switch (q->kind) {
+	case GS_UPLINK_RECORDER:
+		agent_recorder_document(h->recorder, out);
+		return 0;
+	case GS_UPLINK_RECORDER_FILE:
+		r = agent_recorder_read(h->recorder, q->name, q->offset, q->max_bytes, out,
+					ret_total_bytes);
+		if (r == -ENOENT)
+			(void)gs_err_set(&err, r, "the node has no such file");
+		break;
+	case GS_UPLINK_RECORDER_SAVE:
+		r = agent_recorder_save(h->recorder, strcmp(q->name, "all") == 0 ? NULL : q->name,
+					&err);
+		break;
+	}
+	if (r < 0) {
+		gs_buf_reset(out);
+		(void)gs_buf_puts(out, gs_err_text(&err, r));
+	}
+	return r < 0 ? r : 0;
 }
 
 static void print_message(void *ctx, const char *text)
@@ -71,6 +102,7 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 		.spool_dir = c->head.resilient ? c->head.spool : NULL,
 		.desired = on_desired_config,
 		.on_message = print_message,
+		.question = on_question,
 		.ctx = h,
 	};
 	char parent[sizeof(c->head.spool)];
@@ -100,8 +132,8 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 	return r;
 }
 
-int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head,
-		     struct gs_err *err)
+int agent_head_start(const struct agent_conf *conf, struct agent_recorder *recorder,
+		     struct agent_head **ret_head, struct gs_err *err)
 {
 	struct agent_head *h;
 	int r;
@@ -114,6 +146,7 @@ int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head
 		return gs_err_set(err, -ENOMEM, "no memory");
 	h->records = GS_BUF_INIT(RECORD_MAX);
 	h->all_processes = conf->head.all_processes;
+	h->recorder = conf->recorder.by_head ? recorder : NULL;
 	r = gs_sampler_new(&h->sampler, err);
 	if (r == 0)
 		r = start_link(h, conf, err);

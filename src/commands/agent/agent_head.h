@@ -11,8 +11,8 @@
 struct agent_head;
 
 /* *ret_head NULL: none is configured. */
-int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head,
-		     struct gs_err *err);
+int agent_head_start(const struct agent_conf *conf, struct agent_recorder *recorder,
+		     struct agent_head **ret_head, struct gs_err *err);
 /* Delivers for some seconds what waits; the rest stays in the spool. */
 void agent_head_stop(struct agent_head **head);
 

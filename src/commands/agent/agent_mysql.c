@@ -9,6 +9,7 @@
 #include "commands/common/cli.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/near/near.h"
 
 #define DRAIN_NS     5000000000ull
 #define SCHEMA_BYTES 65536
@@ -43,12 +44,14 @@ void agent_mysql_stop(struct agent_state *state)
 
 void agent_mysql_take(struct agent_state *state, struct agent_jobs *jobs)
 {
+	GS_CLEANUP(gs_traffic_growth_fini) struct gs_traffic_growth traffic = {0};
 	int r;
 
 	if (!state->mysql || !gs_mysql_take_turn(state->mysql))
 		return;
 	/* Only this thread changes what was read last. */
-	r = gs_mysql_put(state->mysql, state->latest, jobs ? agent_jobs_copy(jobs) : NULL);
+	r = gs_mysql_put(state->mysql, state->latest, jobs ? agent_jobs_copy(jobs) : NULL,
+			 agent_traffic_grown(state->traffic, &traffic) ? &traffic : NULL);
 	if (r < 0)
 		gs_log(GS_LOG_WARNING, GS_LOG_HTTP,
 		       "agent: cannot queue a sample for the database: %s", strerror(-r));
@@ -57,11 +60,18 @@ void agent_mysql_take(struct agent_state *state, struct agent_jobs *jobs)
 int agent_mysql_print_schema(const char *schema)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(SCHEMA_BYTES);
+	static const char *const schemas[] = {"gpuscope", "eacgm", "both"};
 	int r = gs_mysql_print_schema(schema, &text);
+	struct gs_near near;
+	char meant[40];
 
 	if (r == -EINVAL) {
+		gs_near_init(&near, schema);
+		for (size_t i = 0; i < GS_ARRAY_LEN(schemas); i++)
+			gs_near_add(&near, schemas[i]);
 		gs_cli_print_message(
-			"agent: --print-schema=%s: the schemas are gpuscope, eacgm, both", schema);
+			"agent: --print-schema=%s: the schemas are gpuscope, eacgm, both%s", schema,
+			gs_near_text(&near, meant, sizeof(meant)));
 		return GS_EXIT_USAGE;
 	}
 	if (r < 0 || fwrite(text.data, 1, text.bytes, stdout) != text.bytes || fflush(stdout) != 0)

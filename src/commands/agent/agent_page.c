@@ -30,7 +30,7 @@
 #define SPACING_NS 900000000ull   /* pages do not ask more often */
 #define LOOKED_NS  15000000000ull /* since the last question: a page is open */
 #define FIRING_MAX 256            /* alerts that are shown, before those of one cause are joined */
-#define ROUTES_MAX (GS_LIVE_ENDPOINTS + 8)
+#define ROUTES_MAX (GS_LIVE_ENDPOINTS + AGENT_ROUTES_MAX)
 
 struct agent_page {
 	struct agent_state *state;

@@ -296,6 +296,7 @@ void agent_put_metrics(struct agent_state *s, struct gs_metrics *p, unsigned mor
 	agent_gpu_metrics(p, s->process_gpu);
 	agent_findings_metrics(s->findings, p);
 	agent_recorder_metrics(s->recorder, p);
+	agent_traffic_metrics(s->traffic, p);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
@@ -401,7 +402,7 @@ static void trace_process_gpu(void *ctx, const struct gs_http_request *request,
 			      : r == -EPERM ? 403
 			      : r == -EBUSY ? 503
 					    : 400,
-			      text + strlen("error: "));
+			      strstr(text, ": ") + 2);
 		return;
 	}
 	reply->type = "text/plain; charset=utf-8";
@@ -431,6 +432,13 @@ static void save_recorder(void *ctx, const struct gs_http_request *request,
 	agent_recorder_serve_save(((struct agent_state *)ctx)->recorder, request, reply);
 }
 
+static void serve_traffic(void *ctx, const struct gs_http_request *request,
+			  struct gs_http_reply *reply)
+{
+	reply->type = "application/json; charset=utf-8";
+	agent_traffic_document(((struct agent_state *)ctx)->traffic, &reply->body);
+}
+
 const struct gs_http_route agent_routes[] = {
 	{.path = "/metrics", .methods = GS_HTTP_GET, .harmless = true, .serve = serve_metrics},
 	{.path = "/healthz",
@@ -449,8 +457,10 @@ const struct gs_http_route agent_routes[] = {
 	 .methods = GS_HTTP_POST,
 	 .control = true,
 	 .serve = save_recorder},
+	{.path = "/api/v1/traffic", .methods = GS_HTTP_GET, .serve = serve_traffic},
 	{.path = "/readyz", .methods = GS_HTTP_GET, .open = true, .serve = serve_ready},
 };
+_Static_assert(GS_ARRAY_LEN(agent_routes) <= AGENT_ROUTES_MAX, "as agent_page.c has room for");
 const size_t agent_n_routes = GS_ARRAY_LEN(agent_routes);
 
 static void report_of_server(void *ctx, const char *text)

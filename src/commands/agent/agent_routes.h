@@ -9,6 +9,7 @@
 /* The server of this configuration, which is borrowed; state: handed to its routes, NULL to check options only. */
 struct gs_http_options agent_http_options(const struct agent_conf *conf, struct agent_state *state);
 
+#define AGENT_ROUTES_MAX 16 /* room for them and those to come */
 extern const struct gs_http_route agent_routes[];
 extern const size_t agent_n_routes;
 

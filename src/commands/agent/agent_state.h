@@ -23,6 +23,7 @@ struct agent_gpu;
 struct agent_head;
 struct agent_jobs;
 struct agent_recorder;
+struct agent_traffic;
 
 #define AGENT_XIDS_MAX 1024 /* pairs of GPU and code */
 
@@ -48,6 +49,7 @@ struct agent_state {
 	struct agent_gpu *process_gpu;   /* lent; what requests trace */
 	struct agent_findings *findings; /* lent; NULL: they are off */
 	struct agent_recorder *recorder; /* lent; NULL: no jobs are recorded */
+	struct agent_traffic *traffic;   /* owned by the main thread; NULL: it is not counted */
 	struct agent_head *head;         /* lent; NULL: delivers to none */
 	struct gs_mysql *mysql;          /* owned by the main thread; NULL: writes to none */
 	struct gs_http *http;            /* lent */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "commands/common/cli.h"
+#include "commands/common/ask.h"
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
@@ -124,12 +125,10 @@ static void add_job(struct choice *c, struct gs_jobs *jobs, const struct gs_jobs
 			add_pid(c, list->process[i].pid);
 }
 
+/* access() of its folder in /proc would go by the real user's rights, as in the flight recorder. */
 static bool is_alive(uint32_t pid)
 {
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	return access(path, F_OK) == 0;
+	return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }
 
 /* Requests whose time is over end. */
@@ -488,7 +487,7 @@ int agent_gpu_ask(struct agent_gpu *g, const struct agent_gpu_limits *limits, co
 	}
 	r = agent_gpu_request(g, what, time_ns, limits->linger_ns, &err);
 	if (r < 0)
-		snprintf(answer, bytes, "error: %s", gs_err_text(&err, r));
+		snprintf(answer, bytes, "%s: %s", gs_cli_answer_word(r), gs_err_text(&err, r));
 	else if (time_ns)
 		snprintf(answer, bytes, "ok: GPU use of %s is traced for %s", what,
 			 gs_fmt_ns(text, time_ns));

@@ -1,7 +1,7 @@
 /*
- * Programs of the flight recorder. A thread looks every two seconds which jobs there are, starts a program for the
- * processes of each chosen job that no program records yet (those of another Slurm step come later), and ends it when
- * they are gone. A program follows the children of its processes by itself.
+ * Programs of the flight recorder. Every two seconds, a thread lists the jobs. For processes of a chosen job that no
+ * program records yet (such as those of a new Slurm step) it starts a program, and it ends a program when its processes
+ * have ended. A program follows the children of its processes by itself.
  */
 #include "commands/agent_recorder/agent_recorder.h"
 
@@ -21,6 +21,7 @@
 
 #include "commands/agent_findings/agent_findings.h"
 #include "commands/common/cli.h"
+#include "commands/common/ask.h"
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
@@ -28,23 +29,24 @@
 #include "sources/identity/job.h"
 
 #define LOOK_NS      2000000000ull
-#define RETRY_NS     60000000000ull /* after a program that failed, for the same job */
-#define END_NS       10000000000ull /* for programs to end with the agent */
-#define PIDS_MAX     64             /* that one program takes */
+#define RETRY_NS     60000000000ull /* pause after a program of a job failed */
+#define END_NS       10000000000ull /* longest wait for programs to end when the agent stops */
+#define PIDS_MAX     64             /* processes that one program can be given */
 #define KNOWN_MAX    4096
 #define ANCESTRY_MAX 64
 
 struct program {
 	pid_t pid; /* 0: free */
 	char job[64];
-	pid_t known[KNOWN_MAX]; /* processes that it records, as of the last look */
+	pid_t known[KNOWN_MAX]; /* processes that it records, as of the last pass */
 	size_t n_known;
-	uint64_t since_ns; /* monotonic */
-	uint64_t saved_ns; /* for a finding, the last time; monotonic */
-	bool is_ending;
+	uint64_t since_ns; /* start; monotonic */
+	uint64_t saved_ns; /* when it last wrote for a finding; monotonic, 0: never */
+	bool is_ending;    /* SIGTERM was sent */
 };
 
-struct failure { /* of a program, which is not tried again at once */
+/* A job whose program failed: no new one is started before until_ns (monotonic). */
+struct failure {
 	char job[64];
 	uint64_t until_ns;
 };
@@ -52,34 +54,34 @@ struct failure { /* of a program, which is not tried again at once */
 struct agent_recorder {
 	struct agent_recorder_conf conf;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects what follows, up to files */
 	pthread_cond_t wake;
 	bool stop;
-	struct program *programs; /* owned; max_jobs of them */
-	struct failure failures[AGENT_RECORDER_MAX];
-	size_t n_failures; /* so far */
+	struct program *programs;                    /* owned; conf.max_jobs of them */
+	struct failure failures[AGENT_RECORDER_MAX]; /* the latest, as a ring */
+	size_t n_failures;                           /* so far */
 	uint64_t n_started, n_failed, n_left_out;
 	bool has_reported_full;
-	struct agent_recorder_files files; /* as of the last look */
-	uint64_t seen_finding; /* the main thread's: number of the last one that was seen */
+	struct agent_recorder_files files; /* as of the last pass */
+	uint64_t seen_finding;             /* number of the last finding seen; main thread only */
 };
 
 /* --- programs --- */
 
-/* In a child of a process with threads: nothing but system calls. */
+/* Runs in the child of a process with threads: only async-signal-safe functions may be called. */
 static void become_recorder(char *const *words, pid_t parent)
 {
 	sigset_t mask;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	/* The last seconds are written when the agent dies. */
+	/* If the agent is killed, SIGHUP has the program write the last seconds. */
 	prctl(PR_SET_PDEATHSIG, SIGHUP);
 	if (getppid() != parent)
 		_exit(1);
 	umask(0077);
 	dup2(null, STDIN_FILENO);
 	dup2(null, STDOUT_FILENO);
-	/* Until it waits for this one itself, it must not end by it. */
+	/* SIGUSR1 must not kill the program before it handles the signal. */
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGUSR1);
 	sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -134,7 +136,7 @@ static pid_t parent_of(pid_t pid)
 	return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* The agent, and what it has started. */
+/* Whether the process is the agent or a descendant of it, which is never recorded. */
 static bool is_own(pid_t pid)
 {
 	for (unsigned depth = 0; pid > 1 && depth < ANCESTRY_MAX; depth++, pid = parent_of(pid))
@@ -143,7 +145,7 @@ static bool is_own(pid_t pid)
 	return false;
 }
 
-/* The program that records it, since it records it or one of its ancestors. NULL: none does. */
+/* The program of this job that records the process: it was given the process or one of its ancestors. NULL: none. */
 static struct program *program_of(struct agent_recorder *r, const char *job, pid_t pid)
 {
 	for (unsigned depth = 0; pid > 1 && depth < ANCESTRY_MAX; depth++, pid = parent_of(pid))
@@ -193,7 +195,7 @@ static void report_full(struct agent_recorder *r)
 	r->has_reported_full = true;
 }
 
-/* For processes of the job that no program records. The caller holds the lock. */
+/* Starts a program for the processes of a job that no program records yet. The caller holds the lock. */
 static void record_job(struct agent_recorder *r, const struct gs_jobs_list *list, size_t job,
 		       uint64_t now_ns)
 {
@@ -237,18 +239,17 @@ static void record_job(struct agent_recorder *r, const struct gs_jobs_list *list
 		return;
 	}
 	r->n_started++;
-	gs_cli_print_message("agent: recorder: the last seconds of job %s are kept", id);
+	gs_cli_print_message("agent: recorder: recording the last seconds of job %s", id);
 }
 
+/* access() of its folder in /proc would go by the real user's rights, who sees no processes of others where proc is
+ * mounted so (ProtectProc= of the unit). */
 static bool is_alive(pid_t pid)
 {
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	return access(path, F_OK) == 0;
+	return kill(pid, 0) == 0 || errno == EPERM;
 }
 
-/* Processes that have ended are known no longer; a program without any ends. */
+/* Forgets processes that have ended, and ends programs that have none left. */
 static void end_idle_programs(struct agent_recorder *r)
 {
 	for (int64_t k = 0; k < r->conf.max_jobs; k++) {
@@ -400,7 +401,7 @@ int agent_recorder_start(const struct agent_recorder_conf *conf, struct agent_re
 		return e;
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return gs_err_set(err, -ENOMEM, "no memory");
+		return gs_err_set(err, -ENOMEM, "out of memory");
 	r->conf = *conf;
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -444,7 +445,7 @@ int agent_recorder_save(struct agent_recorder *r, const char *what, struct gs_er
 	int n = 0;
 
 	if (!r)
-		return gs_err_set(err, -ENOTSUP, "no jobs are recorded: recorder.jobs");
+		return gs_err_set(err, -ENOTSUP, "no jobs are recorded; set recorder.jobs");
 	pthread_mutex_lock(&r->lock);
 	for (int64_t k = 0; k < r->conf.max_jobs; k++) {
 		struct program *p = &r->programs[k];
@@ -469,7 +470,8 @@ void agent_recorder_take_words(struct agent_recorder *r, const char *words, stru
 	words += strspn(words, " ");
 	n = agent_recorder_save(r, *words ? words : NULL, &err);
 	if (n < 0)
-		(void)gs_buf_printf(answer, "error: %s\n", gs_err_text(&err, n));
+		(void)gs_buf_printf(answer, "%s: %s\n", gs_cli_answer_word(n),
+				    gs_err_text(&err, n));
 	else
 		(void)gs_buf_printf(answer, "ok: %d recording%s will be written\n", n,
 				    n == 1 ? "" : "s");
@@ -491,7 +493,9 @@ void agent_recorder_serve_save(struct agent_recorder *r, const struct gs_http_re
 			    n == 1 ? "" : "s");
 }
 
-static void save_finding(void *ctx, const char *job)
+/* Has programs write for a finding; each at most once per keep_ns. The signal carries the finding (what), which the
+ * program writes into the file as the reason. */
+static void save_finding(void *ctx, const char *job, int what)
 {
 	struct agent_recorder *r = ctx;
 	uint64_t now_ns = gs_clock_mono_ns();
@@ -504,7 +508,7 @@ static void save_finding(void *ctx, const char *job)
 		    (p->saved_ns && now_ns - p->saved_ns < r->conf.keep_ns))
 			continue;
 		p->saved_ns = now_ns;
-		kill(p->pid, SIGUSR1);
+		sigqueue(p->pid, SIGUSR1, (union sigval){.sival_int = what});
 	}
 	pthread_mutex_unlock(&r->lock);
 }
@@ -556,6 +560,7 @@ void agent_recorder_document(struct agent_recorder *r, struct gs_buf *out)
 	for (size_t i = 0; r && i < r->files.n_files; i++) {
 		gs_json_open(out, NULL, '{');
 		gs_json_text(out, "name", r->files.file[i].name);
+		gs_json_text(out, "reason", r->files.file[i].reason);
 		gs_json_u64(out, "bytes", r->files.file[i].bytes);
 		gs_json_double(out, "time", (double)r->files.file[i].wall_ns / 1e9);
 		gs_json_close(out, '}');
@@ -585,4 +590,13 @@ void agent_recorder_metrics(struct agent_recorder *r, struct gs_metrics *p)
 	gs_metrics_one(p, "gpuscope_agent_recorder_bytes", GS_METRICS_GAUGE, (double)r->files.bytes,
 		       "Size of the flight recorder's files.");
 	pthread_mutex_unlock(&r->lock);
+}
+
+int agent_recorder_read(struct agent_recorder *r, const char *name, uint64_t offset,
+			uint32_t max_bytes, struct gs_buf *out, uint64_t *ret_total_bytes)
+{
+	/* Its configuration does not change while it runs. */
+	return r ? agent_recorder_read_file(r->conf.directory, name, offset, max_bytes, out,
+					    ret_total_bytes)
+		 : -ENOTSUP;
 }

@@ -1,8 +1,8 @@
 /*
- * The flight recorder: the last seconds of chosen jobs in full detail, in memory, and written as .gst files when
- * something happens. A program of its own records each job, `gpuscope trace --keep-last` of the job's processes, so that
- * it costs the agent nothing, and what it holds is written when the agent is killed. agent_recorder.c has the programs,
- * agent_recorder_files.c their files, agent_recorder_conf.c the configuration.
+ * The flight recorder: keeps the last seconds of chosen jobs in memory, in full detail, and writes them as .gst files when
+ * something happens. A separate program, `gpuscope trace --keep-last`, records each job. So recording does not slow the
+ * agent down, and the data is written even if the agent is killed. agent_recorder.c runs the programs,
+ * agent_recorder_files.c manages their files, agent_recorder_conf.c has the configuration.
  */
 #ifndef GS_COMMANDS_AGENT_RECORDER_AGENT_RECORDER_H
 #define GS_COMMANDS_AGENT_RECORDER_AGENT_RECORDER_H
@@ -19,54 +19,66 @@
 struct agent_findings;
 struct agent_recorder;
 
-struct agent_recorder_conf { /* Fields as the keys of agent_recorder_keys, texts "" where not given */
-	char jobs[512];      /* patterns of ids and names of jobs, with commas; "" none */
-	uint64_t keep_ns;
-	int64_t memory_mib; /* of each recorded job */
-	int64_t max_jobs;   /* recorded at one time */
+/* The section `recorder`: a field for each of agent_recorder_keys, which has their ranges and defaults. */
+struct agent_recorder_conf {
+	char jobs[512];     /* patterns of job ids and names, separated by commas; "": none */
+	uint64_t keep_ns;   /* how much of each job is kept */
+	int64_t memory_mib; /* per program */
+	int64_t max_jobs;   /* programs at a time; a job has one for each of its steps */
 	uint64_t hang_after_ns;
 	char directory[256];
-	int64_t max_files, max_mib; /* of the directory; the oldest go */
+	int64_t max_files, max_mib; /* limits of the directory; the oldest files are removed */
+	bool by_head;               /* users of the head may list, download and trigger files */
 };
 
-#define AGENT_RECORDER_MAX  64 /* programs */
-#define AGENT_RECORDER_KEYS 8
+#define AGENT_RECORDER_MAX  64 /* programs, the upper limit of max_jobs */
+#define AGENT_RECORDER_KEYS 9
 extern const struct gs_conf_key agent_recorder_keys[AGENT_RECORDER_KEYS];
 
-/* Begin, in a thread; *ret stays NULL when no jobs are chosen, which all of these take. 0, or a negative errno with
- * err: the directory cannot be used. */
+/* Starts the recorder in a thread of its own. If conf->jobs is empty, *ret stays NULL, which the functions below accept.
+ * Free *ret with agent_recorder_stop(). 0, or a negative errno with err, such as when the directory cannot be used. */
 int agent_recorder_start(const struct agent_recorder_conf *conf, struct agent_recorder **ret,
 			 struct gs_err *err);
 
-/* Ends its programs; what they hold is not written. */
+/* Ends its programs without writing what they hold, frees *recorder and sets it to NULL. Takes up to 10 s. */
 void agent_recorder_stop(struct agent_recorder **recorder);
 
-/* Writes what is held of a job, "job:ID" (NULL: of all), as soon as its program gets to it. How many were asked; -ENOENT
- * with err: it is not recorded; -ENOTSUP: nothing is. Any thread. */
+/* Has the programs of a job write what they hold. what: "job:ID" or "ID"; NULL: all jobs. Does not wait for them.
+ * Returns how many programs will write; -ENOENT with err: the job is not recorded; -ENOTSUP with err: no jobs are
+ * configured. Any thread. */
 int agent_recorder_save(struct agent_recorder *recorder, const char *what, struct gs_err *err);
 
-/* The same of the words of save-trace, "job:ID" or none, with an answer of a line. */
+/* The command `gpuscope agent ctl save-trace WORDS`: WORDS is "job:ID" or empty (all). Appends a line to answer. */
 void agent_recorder_take_words(struct agent_recorder *recorder, const char *words,
 			       struct gs_buf *answer);
 
-/* The same by HTTP: POST /api/v1/recorder/job:4711, or all. */
+/* The same over HTTP: POST /api/v1/recorder/job:4711 or /api/v1/recorder/all. */
 void agent_recorder_serve_save(struct agent_recorder *recorder,
 			       const struct gs_http_request *request, struct gs_http_reply *reply);
 
-/* Findings that began since the last time: their jobs are written, or all where the job is not known. Main thread. */
+/* Has the jobs of new findings written, or all jobs where the job of a finding is unknown. Main thread. */
 void agent_recorder_follow(struct agent_recorder *recorder, struct agent_findings *findings);
 
-/* What is recorded and written: lines for people, the document of the API, metrics. Any thread. */
+/* What is being recorded and what was written: lines for `agent ctl status`, the JSON of /api/v1/recorder, and metrics
+ * gpuscope_agent_recorder_*. Errors stay in out and p. Any thread. */
 void agent_recorder_status(struct agent_recorder *recorder, struct gs_buf *out);
 void agent_recorder_document(struct agent_recorder *recorder, struct gs_buf *out);
 void agent_recorder_metrics(struct agent_recorder *recorder, struct gs_metrics *p);
 
+/* Appends bytes of a file to out: from offset on, at most max_bytes. *ret_total_bytes: size of the file. name: as in the
+ * document; it comes from outside and is checked. 0; -ENOENT: no such file, or not any more; -ENOTSUP: no jobs are
+ * configured; or another negative errno. Any thread. */
+int agent_recorder_read(struct agent_recorder *recorder, const char *name, uint64_t offset,
+			uint32_t max_bytes, struct gs_buf *out, uint64_t *ret_total_bytes);
+
 /* --- agent_recorder_files.c --- */
 
 struct agent_recorder_file {
-	char name[256];
+	char name[256]; /* without the directory */
 	uint64_t bytes;
 	int64_t wall_ns; /* when it was written */
+	char reason
+		[200]; /* why, for people; "": unknown, as the file system has no extended attributes */
 };
 
 struct agent_recorder_files {
@@ -75,16 +87,22 @@ struct agent_recorder_files {
 	uint64_t bytes; /* of all */
 };
 
-/* Makes the directory where it is missing, 0700. A negative errno with err. */
+/* Creates the directory if it is missing (mode 0700), and checks that others cannot write to it. 0, or a negative errno
+ * with err. */
 int agent_recorder_prepare(const char *directory, struct gs_err *err);
 
-/* The files that recorders have written there; those beyond so many files and bytes are removed, the oldest first.
- * 0 or a negative errno. */
+/* Lists the files of recorders in the directory, after it has removed the oldest ones beyond the limits; the newest one
+ * is never removed. Free *ret_files with agent_recorder_files_fini(), also after an error. 0 or a negative errno. */
 int agent_recorder_prune(const char *directory, uint64_t max_files, uint64_t max_bytes,
 			 struct agent_recorder_files *ret_files);
 void agent_recorder_files_fini(struct agent_recorder_files *files);
 
-/* "job-4711.gst" in the directory: an id may hold anything. */
+/* As agent_recorder_read(). */
+int agent_recorder_read_file(const char *directory, const char *name, uint64_t offset,
+			     uint32_t max_bytes, struct gs_buf *out, uint64_t *ret_total_bytes);
+
+/* Path of a job's files, "DIRECTORY/job-4711.gst", to which the program adds the time. Characters of the id that are not
+ * letters, digits, _, - or + become _, and at most 64 are used. */
 void agent_recorder_name(const char *directory, const char *id, char *out, size_t bytes);
 
 #endif

@@ -3,8 +3,6 @@
 
 #include "commands/agent_recorder/agent_recorder.h"
 
-#define S          1000000000ull
-#define H          3600000000000ull
 #define AT(member) offsetof(struct agent_recorder_conf, member)
 
 const struct gs_conf_key agent_recorder_keys[AGENT_RECORDER_KEYS] = {
@@ -14,56 +12,64 @@ const struct gs_conf_key agent_recorder_keys[AGENT_RECORDER_KEYS] = {
 	 .bytes = sizeof(((struct agent_recorder_conf *)0)->jobs),
 	 .preset = "",
 	 .comment =
-		 "Jobs whose last seconds are kept in full detail, by id or name: a list of patterns, such as\n"
+		 "Jobs whose last seconds are kept in full detail: patterns of ids or names, such as\n"
 		 "4711, train-*, '*'. They are traced all the time, as by gpuscope trace -o."},
 	{.name = "keep",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(keep_ns),
 	 .preset = "30s",
-	 .comment = "How much of each job is kept in memory.",
-	 .min = S,
-	 .max = H},
+	 .comment = "How much of each job is kept.",
+	 .min = GS_CONF_S,
+	 .max = GS_CONF_H},
 	{.name = "memory_mib",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(memory_mib),
 	 .preset = "64",
-	 .comment = "Memory for each job, in MiB; some 60 more for the program that traces it.",
+	 .comment =
+		 "Memory for the records of each program, in MiB; the program itself needs some 60 more.",
 	 .min = 1,
 	 .max = 65536},
 	{.name = "max_jobs",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(max_jobs),
 	 .preset = "4",
-	 .comment = "Programs that trace at one time; a job has one for each of its steps.",
+	 .comment = "Programs at a time; a job has one for each of its steps.",
 	 .min = 1,
 	 .max = AGENT_RECORDER_MAX},
 	{.name = "hang_after",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(hang_after_ns),
 	 .preset = "60s",
-	 .comment = "A hang is when ranks wait for another one so long.",
-	 .min = S,
-	 .max = H},
+	 .comment = "Report a hang when ranks wait for another rank for this long.",
+	 .min = GS_CONF_S,
+	 .max = GS_CONF_H},
 	{.name = "directory",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(directory),
 	 .bytes = sizeof(((struct agent_recorder_conf *)0)->directory),
 	 .preset = "/var/lib/gpuscope-agent/recorder",
 	 .comment =
-		 "Where files are written when a hang or a finding begins, a process of the job is killed by\n"
-		 "a signal, the agent is killed, or on request (gpuscope agent ctl save-trace)."},
+		 "Directory of the files. A file is written when a hang or a finding begins, when a process of\n"
+		 "the job or the agent is killed, and on request (gpuscope agent ctl save-trace)."},
 	{.name = "max_files",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(max_files),
 	 .preset = "64",
-	 .comment = "Files there; the oldest are removed.",
+	 .comment = "Limit of the number of files; the oldest are removed.",
 	 .min = 1,
 	 .max = 10000},
 	{.name = "max_mib",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(max_mib),
 	 .preset = "1024",
-	 .comment = "Their size together, in MiB; the oldest are removed.",
+	 .comment = "Limit of their total size, in MiB; the oldest are removed.",
 	 .min = 1,
 	 .max = 1 << 24},
+	{.name = "by_head",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(by_head),
+	 .preset = "true",
+	 .comment =
+		 "Users of the head (head.addresses) may list these files; with the role control also download\n"
+		 "them and trigger a new one."},
 };

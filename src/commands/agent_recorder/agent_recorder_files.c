@@ -1,4 +1,4 @@
-/* Files of the flight recorder: their names, and how many there are. */
+/* Files of the flight recorder: their names, listing, size limits and reading. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "commands/agent_recorder/agent_recorder.h"
 #include "core/base/mem.h"
+#include "core/base/output.h"
 #include "core/base/vec.h"
 
 #define ID_BYTES  64
@@ -26,7 +28,7 @@ int agent_recorder_prepare(const char *directory, struct gs_err *err)
 	if (stat(directory, &st) < 0 || !S_ISDIR(st.st_mode))
 		return gs_err_set(err, -ENOTDIR, "recorder.directory: %s is not a directory",
 				  directory);
-	/* Others could put files there, or take these away. */
+	/* Others could add or remove files. */
 	if (st.st_mode & 0022 || (st.st_uid != geteuid() && st.st_uid != 0))
 		return gs_err_set(err, -EPERM, "recorder.directory: others can write to %s",
 				  directory);
@@ -71,7 +73,20 @@ static int newest_first(const void *a, const void *b)
 					 : strcmp(y->name, x->name);
 }
 
-static int list_files(DIR *dir, struct agent_recorder_files *ret)
+/* Reads the reason that the program stored with the file; control characters become spaces. */
+static void read_reason(const char *directory, struct agent_recorder_file *f)
+{
+	char path[600];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, f->name);
+	n = lgetxattr(path, GS_OUTPUT_REASON_XATTR, f->reason, sizeof(f->reason) - 1);
+	f->reason[n > 0 ? n : 0] = '\0';
+	for (char *c = f->reason; *c; c++)
+		*c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
+}
+
+static int list_files(const char *directory, DIR *dir, struct agent_recorder_files *ret)
 {
 	size_t capacity = 0;
 	struct dirent *e;
@@ -91,6 +106,7 @@ static int list_files(DIR *dir, struct agent_recorder_files *ret)
 						  .wall_ns = st.st_mtim.tv_sec * 1000000000 +
 							     st.st_mtim.tv_nsec};
 		snprintf(f->name, sizeof(f->name), "%.255s", e->d_name);
+		read_reason(directory, f);
 		ret->bytes += f->bytes;
 	}
 	return 0;
@@ -105,10 +121,10 @@ int agent_recorder_prune(const char *directory, uint64_t max_files, uint64_t max
 	*ret = (struct agent_recorder_files){0};
 	if (!dir)
 		return -errno;
-	r = list_files(dir, ret);
+	r = list_files(directory, dir, ret);
 	if (r == 0 && ret->n_files)
 		qsort(ret->file, ret->n_files, sizeof(*ret->file), newest_first);
-	/* The newest one stays, however large: a user may wait for it. */
+	/* The newest one stays, however large: a user may be waiting for it. */
 	while (r == 0 && ret->n_files > 1 && (ret->n_files > max_files || ret->bytes > max_bytes)) {
 		struct agent_recorder_file *f = &ret->file[ret->n_files - 1];
 
@@ -128,4 +144,33 @@ void agent_recorder_files_fini(struct agent_recorder_files *files)
 	gs_free_p(&files->file);
 	files->n_files = 0;
 	files->bytes = 0;
+}
+
+int agent_recorder_read_file(const char *directory, const char *name, uint64_t offset,
+			     uint32_t max_bytes, struct gs_buf *out, uint64_t *ret_total_bytes)
+{
+	GS_CLOSE int dir = -1, fd = -1;
+	struct stat st;
+	ssize_t n;
+
+	/* The name comes from outside: no paths. */
+	if (!is_ours(name) || strchr(name, '/'))
+		return -ENOENT;
+	dir = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = dir < 0 ? -1
+		     : openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return errno == ELOOP ? -ENOENT : -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -ENOENT;
+	if (gs_buf_reserve(out, max_bytes) < 0)
+		return -ENOMEM;
+	n = pread(fd, out->data + out->bytes, max_bytes, (off_t)offset);
+	if (n < 0)
+		return -errno;
+	out->bytes += (size_t)n;
+	*ret_total_bytes = (uint64_t)st.st_size;
+	return 0;
 }

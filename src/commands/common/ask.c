@@ -56,3 +56,8 @@ int gs_cli_ask_agent_within(const char *path, const char *command, int answer_ms
 			return -ENOMEM;
 	}
 }
+
+const char *gs_cli_answer_word(int error)
+{
+	return error == -ENOENT ? "none" : "error";
+}

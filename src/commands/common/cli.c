@@ -1,6 +1,7 @@
 #include "commands/common/cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,14 @@ void gs_cli_print_message(const char *fmt, ...)
 void gs_cli_print_text(const char *text)
 {
 	gs_cli_print_message("%s", text);
+}
+
+void gs_cli_print_failure(const struct gs_err *err, int r)
+{
+	bool is_missing = gs_cli_exit_status_of(r) == GS_EXIT_NOT_PERMITTED;
+
+	gs_cli_print_message("%s%s", gs_err_text(err, r),
+			     is_missing ? "; `gpuscope doctor` shows what else is missing" : "");
 }
 
 /* What opens a file of this name; NULL: the suffix does not say. */
@@ -49,13 +58,21 @@ static const char *opener_of(const char *path)
 	return NULL;
 }
 
+static bool is_quiet; /* set once, before threads are started */
+
+void gs_cli_be_quiet(void)
+{
+	is_quiet = true;
+}
+
 void gs_cli_report_written(const char *path, const char *opener)
 {
 	const char *known = opener_of(path);
 	char size[GS_FMT_BYTES];
 	struct stat st;
 
-	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || strncmp(path, "/dev/", 5) == 0)
+	if (is_quiet || stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    strncmp(path, "/dev/", 5) == 0)
 		return;
 	gs_fmt_bytes(size, (uint64_t)st.st_size);
 	opener = known ? known : opener;
@@ -72,7 +89,27 @@ int gs_cli_exit_status_of(int error)
 	case -EACCES:
 	case -ENOTSUP:
 		return GS_EXIT_NOT_PERMITTED;
+	case -ESRCH:
+	case -ENODATA:
+		return GS_EXIT_NOTHING;
 	default:
 		return GS_EXIT_FAILED;
 	}
+}
+
+static sigset_t signals_before; /* that were blocked before the first was held */
+
+void gs_cli_hold_signals(void)
+{
+	sigset_t held;
+
+	sigemptyset(&held);
+	sigaddset(&held, SIGINT);
+	sigaddset(&held, SIGTERM);
+	sigprocmask(SIG_BLOCK, &held, &signals_before);
+}
+
+void gs_cli_release_signals(void)
+{
+	sigprocmask(SIG_SETMASK, &signals_before, NULL);
 }

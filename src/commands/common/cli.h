@@ -10,13 +10,14 @@
 #include "commands/common/options.h"
 #include "core/base/mem.h"
 
-/* How the program ends; documented in the README. A traced command's own status comes before. */
+/* How the program ends; documented in doc/reading.md. A traced command's own status comes before. */
 enum gs_exit {
 	GS_EXIT_DONE = 0,
 	GS_EXIT_FAILED = 1,
 	GS_EXIT_USAGE = 2,
 	GS_EXIT_NOT_PERMITTED = 3, /* or not supported by this machine */
-	GS_EXIT_NOTHING = 4,       /* no such process or job, or none with a library to trace */
+	GS_EXIT_NOTHING =
+		4, /* nothing found: no such process, job, GPU or session, nothing to trace or to show */
 	GS_EXIT_NOT_EXECUTABLE = 126,
 	GS_EXIT_NOT_FOUND = 127,
 };
@@ -36,6 +37,7 @@ int gs_cmd_job(int argc, char **argv);
 int gs_cmd_connect(int argc, char **argv);
 int gs_cmd_gpu(int argc, char **argv);
 int gs_cmd_devices(int argc, char **argv);
+int gs_cmd_doctor(int argc, char **argv);
 int gs_cmd_head(int argc, char **argv);
 int gs_cmd_session(int argc, char **argv);
 int gs_cmd_probes(int argc, char **argv);
@@ -43,7 +45,7 @@ int gs_cmd_probes(int argc, char **argv);
 /* Their command lines. */
 extern const struct gs_cli_command gs_cli_trace, gs_cli_report, gs_cli_top, gs_cli_agent,
 	gs_cli_agent_ctl, gs_cli_job, gs_cli_connect, gs_cli_gpu, gs_cli_head, gs_cli_session,
-	gs_cli_probes, gs_cli_open, gs_cli_devices, gs_cli_explain;
+	gs_cli_probes, gs_cli_open, gs_cli_devices, gs_cli_explain, gs_cli_doctor;
 
 /* Findings of the agent at this control socket (NULL: the usual one), of all or of one job; live: as they come,
  * for duration (as text; NULL: until it is interrupted). format: enum gs_findings_format. An exit status. */
@@ -58,9 +60,16 @@ int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);
 void gs_cli_print_message(const char *fmt, ...) GS_PRINTF(1, 2);
 void gs_cli_print_text(const char *text); /* the same of a whole text */
 
+/* Why something did not start, r: a negative errno. Where a right or a part of the machine is missing, the line also names the
+ * command that shows all of those. */
+void gs_cli_print_failure(const struct gs_err *err, int r);
+
 /* "wrote PATH (SIZE): what opens it" on stderr, of a regular file that has just been closed; nothing for standard output, a
  * pipe or a device. opener: what opens it where its suffix does not say, as .json; NULL: nothing is said then. */
 void gs_cli_report_written(const char *path, const char *opener);
+
+/* From now on that prints nothing (--quiet). */
+void gs_cli_be_quiet(void);
 
 /* Of a trace in JSON, and of a job's report in JSON. */
 #define GS_CLI_OPENS_TRACE "open it in ui.perfetto.dev or speedscope.app"
@@ -68,5 +77,10 @@ void gs_cli_report_written(const char *path, const char *opener);
 
 /* The exit status that fits a negative errno of starting something. */
 int gs_cli_exit_status_of(int error);
+
+/* From here on SIGINT and SIGTERM wait until the command has said what they do: one that comes while it starts ends it as any
+ * later one would. The first thing that a command does; the other lets them come, as before. */
+void gs_cli_hold_signals(void);
+void gs_cli_release_signals(void);
 
 #endif

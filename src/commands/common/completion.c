@@ -11,6 +11,8 @@
 
 #include "commands/common/completion.h"
 
+#include "core/near/near.h"
+
 struct completion_options {
 	const char *shell;
 };
@@ -93,7 +95,7 @@ static void put_bash_command(FILE *out, const struct gs_cli_command *command)
 	for (size_t i = 0; (o = gs_cli_option_at(command, i, &group)); i++)
 		if (o->help)
 			fprintf(out, "--%s ", o->name);
-	fputs("--help --version' ;;\n", out);
+	fputs("--help --help-all --version' ;;\n", out);
 }
 
 /* A command of two words is taken for one from its third word on. */
@@ -143,7 +145,9 @@ static void put_zsh_command(FILE *out, const struct gs_cli_command *command)
 	const struct gs_cli_group *group;
 	const struct gs_cli_option *o;
 
-	fprintf(out, "\t'%s')\n\t\t_arguments -S '(- *)--help[print this help]'", verb_of(command));
+	fprintf(out,
+		"\t'%s')\n\t\t_arguments -S '(- *)--help[print a short help]' '(- *)--help-all[print all options]'",
+		verb_of(command));
 	for (size_t i = 0; (o = gs_cli_option_at(command, i, &group)); i++) {
 		const char *equals = !o->argument ? "" : o->argument[0] == '[' ? "=-" : "=";
 
@@ -291,7 +295,8 @@ int gs_cli_print_completion(int argc, char **argv, const struct gs_cli_command *
 		.take_word = set_shell,
 	};
 	struct completion_options o = {.shell = NULL};
-	char text[128];
+	struct gs_near near;
+	char text[128], meant[40];
 	int status;
 
 	if (!gs_cli_parse(&command, argc, argv, &o, &status))
@@ -301,7 +306,10 @@ int gs_cli_print_completion(int argc, char **argv, const struct gs_cli_command *
 			shells[i].put(stdout, commands);
 			return fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 		}
-	snprintf(text, sizeof(text), "it takes bash, zsh or fish, not \"%.32s\"",
-		 o.shell ? o.shell : "");
+	gs_near_init(&near, o.shell ? o.shell : "");
+	for (size_t i = 0; i < GS_ARRAY_LEN(shells); i++)
+		gs_near_add(&near, shells[i].name);
+	snprintf(text, sizeof(text), "it takes bash, zsh or fish, not \"%.32s\"%s",
+		 o.shell ? o.shell : "", gs_near_text(&near, meant, sizeof(meant)));
 	return gs_cli_usage_error(&command, text);
 }

@@ -10,22 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/conf.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
+#include "core/near/near.h"
 #include "commands/common/cli.h"
 
 #define OPTIONS_MAX 96
 #define KEY_HELP    'h'
 #define KEY_VERSION 'V'
+#define KEY_ALL     1   /* --help-all */
 #define KEY_ROW     256 /* and the number of the row */
 #define NS_PER_S    1000000000ull
+#define PIECE_ENDS  ",=+" /* "launch,slow-op=1ms", "native,at=launch+copy" */
 
 /* What getopt_long() is given. */
 struct parse {
 	const struct gs_cli_command *command;
-	struct option longs[OPTIONS_MAX + 3];
+	struct option longs[OPTIONS_MAX + 4];
 	char shorts[2 * OPTIONS_MAX + 8];
+	bool is_given[OPTIONS_MAX];
 	size_t n_rows;
 };
 
@@ -56,6 +59,23 @@ int gs_cli_find_subcommand(const struct gs_cli_command *command, const char *nam
 	return -1;
 }
 
+int gs_cli_refuse_subcommand(const struct gs_cli_command *command, const char *word,
+			     struct gs_err *err)
+{
+	const struct gs_cli_subcommand *s;
+	struct gs_near near;
+	char names[200];
+
+	gs_near_init(&near, word);
+	for (size_t i = 0; (s = command->subcommand_at(i)) != NULL; i++)
+		gs_near_add(&near, s->name);
+	if (near.name)
+		return gs_err_set(err, -EINVAL, "no command \"%s\"; did you mean \"%s\"?", word,
+				  near.name);
+	return gs_err_set(err, -EINVAL, "no command \"%s\"; the commands are %s", word,
+			  gs_cli_list_subcommands(command, names, sizeof(names)));
+}
+
 const char *gs_cli_list_subcommands(const struct gs_cli_command *command, char *out, size_t bytes)
 {
 	const struct gs_cli_subcommand *s;
@@ -75,6 +95,18 @@ int gs_cli_usage_error(const struct gs_cli_command *command, const char *text)
 {
 	fprintf(stderr, "%s: %s\n", command->name, text);
 	return GS_EXIT_USAGE;
+}
+
+bool gs_cli_has_word(const char *words, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *w = words, *end; *w; w = *end ? end + 1 : end) {
+		end = strchrnul(w, ' ');
+		if ((size_t)(end - w) == n && strncmp(w, word, n) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* --- conversion --- */
@@ -278,25 +310,60 @@ static int take_same(const struct gs_cli_command *command, const char *same_as, 
 			   equals + 1, target);
 }
 
+/* Which of the words may be meant by a wrong argument, of pieces by the first wrong one; argument is
+ * written to. Returns out. */
+static const char *suggest_word(const char *all_words, char *argument, char *out, size_t bytes)
+{
+	struct gs_near near;
+	char words[300], *save = NULL, *piece = argument;
+
+	if (strpbrk(argument, PIECE_ENDS)) {
+		piece = strtok_r(argument, PIECE_ENDS, &save);
+		while (piece && gs_cli_has_word(all_words, piece))
+			piece = strtok_r(NULL, PIECE_ENDS, &save);
+	}
+	gs_near_init(&near, piece ? piece : "");
+	snprintf(words, sizeof(words), "%s", all_words);
+	for (char *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		gs_near_add(&near, w);
+	return gs_near_text(&near, out, bytes);
+}
+
+/* An argument of this option, which dashes and name call. at: its target. */
+static int convert_argument(const struct gs_cli_command *command, const struct gs_cli_option *o,
+			    const char *dashes, const char *name, char *argument, char *at)
+{
+	char takes[300], given[120], pieces[120], meant[80] = "";
+	struct gs_err err = {{0}};
+
+	snprintf(given, sizeof(given), "%s", argument ? argument : ""); /* set() may write to it */
+	if (set_value(o, argument, at, &err) == 0)
+		return 0;
+	describe_value(o, takes, sizeof(takes));
+	if (o->words || o->near_words) {
+		snprintf(pieces, sizeof(pieces), "%s", given);
+		suggest_word(o->near_words ? o->near_words : o->words, pieces, meant,
+			     sizeof(meant));
+	}
+	if (!err.text[0])
+		gs_err_set(&err, -EINVAL, "%s%s takes %s, not \"%s\"%s", dashes, name, takes, given,
+			   meant);
+	return gs_cli_usage_error(command, err.text);
+}
+
 static int take_option(const struct gs_cli_command *command, size_t row, char *argument,
 		       void *target)
 {
 	const struct gs_cli_group *group;
 	const struct gs_cli_option *o = gs_cli_option_at(command, row, &group);
 	char *at = (char *)target + (group ? group->offset : 0);
-	char takes[300], given[120];
-	struct gs_err err = {{0}};
+	int status;
 
 	if (o->same_as)
 		return take_same(command, o->same_as, target);
-	snprintf(given, sizeof(given), "%s", argument ? argument : ""); /* set() may write to it */
-	if (set_value(o, argument, at, &err) < 0) {
-		describe_value(o, takes, sizeof(takes));
-		if (!err.text[0])
-			gs_err_set(&err, -EINVAL, "--%s takes %s, not \"%s\"", o->name, takes,
-				   given);
-		return gs_cli_usage_error(command, err.text);
-	}
+	status = convert_argument(command, o, "--", o->name, argument, at);
+	if (status)
+		return status;
 	if (o->given)
 		*(bool *)(at + o->given - 1) = true;
 	if (command->used)
@@ -335,7 +402,8 @@ static void make_table(const struct gs_cli_command *command, struct parse *p)
 			*s++ = ':';
 	}
 	p->longs[p->n_rows] = (struct option){"help", no_argument, NULL, KEY_HELP};
-	p->longs[p->n_rows + 1] = (struct option){"version", no_argument, NULL, KEY_VERSION};
+	p->longs[p->n_rows + 1] = (struct option){"help-all", no_argument, NULL, KEY_ALL};
+	p->longs[p->n_rows + 2] = (struct option){"version", no_argument, NULL, KEY_VERSION};
 }
 
 /* The row of what getopt_long() returned, n_rows for none. */
@@ -355,17 +423,13 @@ static size_t row_of_key(const struct parse *p, int key)
 static const char *nearest_name(const struct parse *p, const char *word)
 {
 	const struct gs_cli_group *group;
-	const char *near = NULL;
-	/* More than half of a word that was typed wrongly makes another word. */
-	unsigned best = strlen(word) < 6 ? 1 + (unsigned)strlen(word) / 2 : 4, d;
+	struct gs_near near;
 
+	gs_near_init(&near, word);
 	for (size_t i = 0; i < p->n_rows; i++)
-		if (gs_cli_option_at(p->command, i, &group)->help &&
-		    (d = gs_conf_distance(word, p->longs[i].name)) < best) {
-			best = d;
-			near = p->longs[i].name;
-		}
-	return near;
+		if (gs_cli_option_at(p->command, i, &group)->help)
+			gs_near_add(&near, p->longs[i].name);
+	return near.name;
 }
 
 /* Of a word that getopt_long() did not take: no such option, or the beginning of several. */
@@ -412,6 +476,23 @@ static int refuse_without_argument(const struct parse *p)
 
 /* --- words and checks --- */
 
+/* What the environment gives, of options that were not given. */
+static int take_environment(const struct parse *p, void *target)
+{
+	const struct gs_cli_group *group;
+	int status = 0;
+
+	for (size_t i = 0; i < p->n_rows && status == 0; i++) {
+		const struct gs_cli_option *o = gs_cli_option_at(p->command, i, &group);
+		char *value = o->env && !p->is_given[i] ? getenv(o->env) : NULL;
+
+		if (value && *value)
+			status = convert_argument(p->command, o, "", o->env, value,
+						  (char *)target + (group ? group->offset : 0));
+	}
+	return status;
+}
+
 static int take_words(const struct gs_cli_command *command, int argc, char **argv, void *target)
 {
 	struct gs_err err = {{0}};
@@ -453,7 +534,8 @@ bool gs_cli_parse(const struct gs_cli_command *command, int argc, char **argv, v
 	while (status == 0 && (key = getopt_long(argc, argv, p.shorts, p.longs, NULL)) != -1) {
 		switch (key) {
 		case KEY_HELP:
-			gs_cli_print_help(command, stdout);
+		case KEY_ALL:
+			gs_cli_print_help(command, key == KEY_ALL, stdout);
 			*ret_status = GS_EXIT_DONE;
 			return false;
 		case KEY_VERSION:
@@ -467,9 +549,12 @@ bool gs_cli_parse(const struct gs_cli_command *command, int argc, char **argv, v
 			status = refuse_option(&p, argv[optind - 1]);
 			break;
 		default:
+			p.is_given[row_of_key(&p, key)] = true;
 			status = take_option(command, row_of_key(&p, key), optarg, target);
 		}
 	}
+	if (status == 0)
+		status = take_environment(&p, target);
 	if (status == 0)
 		status = take_words(command, argc, argv, target);
 	if (status == 0)

@@ -1,7 +1,7 @@
 /*
  * The command line of every command, by tables. A row is an option: its names, its argument, its
  * help, how its argument is converted, and where it goes in the command's own struct. Parsing,
- * --help, "did you mean", shell completion and the check of the man pages all come from the rows,
+ * --help, --help-all, "did you mean", shell completion and the check of the man pages all come from the rows,
  * and from those of its sub-commands.
  *
  * Arguments have one grammar in all commands: TIME is a number with ns, us, ms, s, m or h (a plain
@@ -38,14 +38,19 @@ struct gs_cli_option {
 	const char *help;      /* at most 60 characters, lower case; NULL: a hidden option */
 	enum gs_cli_kind kind; /* how the argument is converted */
 	size_t offset;         /* of the value in the target */
-	size_t given;          /* GS_CLI_GIVEN(): a bool that says that the option was given */
+	size_t given;          /* GS_CLI_GIVEN(): a bool: it was given, not by its variable alone */
 	uint64_t min, max;     /* of TIME, BYTES and COUNT, inclusive; max 0: no limit */
 	const char *words;     /* all that it takes, with spaces between them; NULL: anything */
 	const char *takes;     /* "a file": what is said of wrong ones; NULL: made of the above */
-	unsigned data;         /* for set(), of BITS, and ored into the command's `used` */
+	/* Words that a part of the argument may be, with spaces between them, for "did you mean"; NULL:
+	 * those of words. */
+	const char *near_words;
+	unsigned data; /* for set(), of BITS, and ored into the command's `used` */
 	/* "format=json": this option without an argument is that one of the same command with this
 	 * argument, which is not written to. NULL: it is an option of its own. */
 	const char *same_as;
+	const char
+		*env; /* environment variable with its argument, where it is not given; or NULL */
 	/* 0, or a negative errno; without a text in err the usual one is made. argument is NULL where
 	 * it was left out, and may be written to. */
 	int (*set)(void *target, const struct gs_cli_option *option, char *argument,
@@ -71,7 +76,7 @@ struct gs_cli_group {
 	int (*check)(void *target, struct gs_err *err); /* what goes together; may be NULL */
 };
 
-#define GS_CLI_GROUPS 3
+#define GS_CLI_GROUPS 4
 
 /* A word that says what a command does: `start` of `gpuscope session`. */
 struct gs_cli_subcommand {
@@ -91,8 +96,11 @@ struct gs_cli_command {
 	/* Its i-th sub-command, NULL after the last; NULL: it has none. The command looks them up in
 	 * its words itself (gs_cli_find_subcommand). */
 	const struct gs_cli_subcommand *(*subcommand_at)(size_t i);
-	const char *about;                         /* before the options in the help */
-	const char *notes;                         /* after them; may be NULL */
+	const char *about; /* before the options in the help */
+	const char *notes; /* after them; may be NULL */
+	/* Names of the options that --help shows, with spaces between them; NULL: all of them. --help-all
+	 * shows all, and the notes. */
+	const char *brief;
 	const struct gs_cli_option *options;       /* the last one is all zero */
 	struct gs_cli_group groups[GS_CLI_GROUPS]; /* those without a title are not there */
 	size_t used; /* GS_CLI_GIVEN() of an unsigned that gathers the data of options given */
@@ -117,10 +125,19 @@ const struct gs_cli_option *gs_cli_option_at(const struct gs_cli_command *comman
 /* The index of a command's sub-command; -1: none has this name. */
 int gs_cli_find_subcommand(const struct gs_cli_command *command, const char *name);
 
+/* In err: that a word is no sub-command, which one may be meant, or which there are. -EINVAL. */
+int gs_cli_refuse_subcommand(const struct gs_cli_command *command, const char *word,
+			     struct gs_err *err);
+
+/* Whether words, with spaces between them, have this one. */
+bool gs_cli_has_word(const char *words, const char *word);
+
 /* "start, stop or set": the names of its sub-commands, cut to the bytes. Returns out. */
 const char *gs_cli_list_subcommands(const struct gs_cli_command *command, char *out, size_t bytes);
 
-/* options_help.c: --help. */
-void gs_cli_print_help(const struct gs_cli_command *command, FILE *out);
+/* options_help.c: --help, of GS_CLI_HELP_LINES at most where the command has a brief list, or, all,
+ * --help-all. */
+#define GS_CLI_HELP_LINES 25
+void gs_cli_print_help(const struct gs_cli_command *command, bool all, FILE *out);
 
 #endif

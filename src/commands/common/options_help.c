@@ -1,4 +1,4 @@
-/* --help of a command, from its table of options. */
+/* --help and --help-all of a command, from its table of options. */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -71,24 +71,20 @@ static void print_subcommands(FILE *out, const struct gs_cli_command *command)
 	}
 }
 
-static void print_options(FILE *out, const struct gs_cli_option *o)
+/* brief: the names of those that are shown, without titles; NULL: all. */
+static void print_options(FILE *out, const struct gs_cli_option *o, const char *brief)
 {
 	for (; o && (o->name || o->help); o++) {
-		if (o->name)
+		if (o->name && (!brief || gs_cli_has_word(brief, o->name)))
 			print_option(out, o);
-		else
+		else if (!o->name && !brief)
 			fprintf(out, "\n %s\n", o->help);
 	}
 }
 
-void gs_cli_print_help(const struct gs_cli_command *command, FILE *out)
+static void print_usage(FILE *out, const struct gs_cli_command *command)
 {
-	static const struct gs_cli_option common[] = {
-		{.name = "help", .letter = 'h', .help = "print this help"},
-		{.name = "version", .letter = 'V', .help = "print the version"},
-		GS_CLI_END};
 	const char *usage = command->usage ? command->usage : "";
-	bool has_titles = command->options && !command->options[0].name;
 
 	for (bool first = true; first || *usage; first = false) {
 		size_t n = strcspn(usage, "\n");
@@ -97,18 +93,39 @@ void gs_cli_print_help(const struct gs_cli_command *command, FILE *out)
 			first ? "Usage:" : "  or: ", command->name, n ? " " : "", (int)n, usage);
 		usage += n + (usage[n] == '\n');
 	}
+}
+
+void gs_cli_print_help(const struct gs_cli_command *command, bool all, FILE *out)
+{
+	static const struct gs_cli_option common[] = {
+		{.name = "help", .letter = 'h', .help = "print a short help"},
+		{.name = "help-all", .help = "print all options"},
+		{.name = "version", .letter = 'V', .help = "print the version"},
+		GS_CLI_END};
+	const char *brief = all ? NULL : command->brief;
+	bool has_titles = command->options && !command->options[0].name && !brief;
+
+	print_usage(out, command);
 	print_wrapped(out, command->about, 0);
 	if (command->subcommand_at)
 		print_subcommands(out, command);
 	if (!has_titles)
 		putc('\n', out);
-	print_options(out, command->options);
+	print_options(out, command->options, brief);
 	for (size_t g = 0; g < GS_CLI_GROUPS && command->groups[g].title; g++) {
-		fprintf(out, "\n %s\n", command->groups[g].title);
-		print_options(out, command->groups[g].options);
+		if (!brief)
+			fprintf(out, "\n %s\n", command->groups[g].title);
+		print_options(out, command->groups[g].options, brief);
+	}
+	if (brief) {
+		const char *word = strchr(command->name, ' ');
+
+		fprintf(out, "\nAll options: `%s --help-all`. Manual: `gpuscope help%s`.\n",
+			command->name, word ? word : "");
+		return;
 	}
 	putc('\n', out);
-	print_options(out, common);
+	print_options(out, common, NULL);
 	if (command->notes) {
 		putc('\n', out);
 		print_wrapped(out, command->notes, 0);

@@ -11,7 +11,18 @@ struct gs_cli_connection {
 	const char *ca, *cert, *key; /* PEM files */
 	const char *server_name;     /* that the head's certificate has to have */
 	const char *token_file;      /* whose first line shows who we are */
+	bool given;                  /* one of them was given, not by the environment alone */
 };
+
+#define GS_CLI_ENV_HEAD  "GPUSCOPE_HEAD"
+#define GS_CLI_ENV_TOKEN "GPUSCOPE_TOKEN"
+
+/* Whether there is a token, in a file or in the environment. */
+bool gs_cli_connection_has_token(const struct gs_cli_connection *connection);
+
+/* The token, empty where there is none; to be wiped by the caller. A negative errno with err. */
+int gs_cli_connection_token(const struct gs_cli_connection *connection, char *out, size_t bytes,
+			    struct gs_err *err);
 
 extern const struct gs_cli_option gs_cli_connection_options[]; /* of that struct */
 /* Of a group: 0, or -EINVAL with err. Sets tls where a file asks for it. */
@@ -42,6 +53,8 @@ int gs_cli_set_stream_limit(void *target, const struct gs_cli_option *option, ch
 			    struct gs_err *err);
 int gs_cli_set_memory(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err);
+int gs_cli_set_quiet(void *target, const struct gs_cli_option *option, char *argument,
+		     struct gs_err *err);
 int gs_cli_set_format(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err);
 int gs_cli_raise_log_level(void *target, const struct gs_cli_option *option, char *argument,
@@ -66,6 +79,34 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 	{                                                                                          \
 		"verbose", 'v', NULL, "log more: once info, twice debug", GS_CLI_SET,              \
 			.set = gs_cli_raise_log_level                                              \
+	}
+/* Of a command that has no other row for these: its groups. */
+extern const struct gs_cli_option gs_cli_log_options[];
+#define GS_CLI_LOG_GROUP                                                                           \
+	{                                                                                          \
+		"Messages:", gs_cli_log_options, 0, NULL                                           \
+	}
+/* Of a command that writes files: gs_cli_report_written() prints nothing. */
+#define GS_CLI_QUIET                                                                               \
+	{                                                                                          \
+		"quiet", 'q', NULL, "print no line for each written file", GS_CLI_SET,             \
+			.set = gs_cli_set_quiet                                                    \
+	}
+#define GS_CLI_SELECT_GPUS                                                                         \
+	{                                                                                          \
+		"gpu", 'g', "GPU[,GPU]", "GPUs by index, UUID, PCI bus id or INDEX:MIG-INSTANCE",  \
+			GS_CLI_SET, .set = add_gpus                                                \
+	}
+#define GS_CLI_SETTING                                                                             \
+	{                                                                                          \
+		"set", 0, "KEY=VALUE", "detector option, such as change.min_change=5%",            \
+			GS_CLI_SET,                                                                \
+			.takes = "an option of a detector, such as change.min_change=5%, or help", \
+			.set = add_setting                                                         \
+	}
+#define GS_CLI_NO_ARGS                                                                             \
+	{                                                                                          \
+		.name = "no-args", .help = "same as --commands=name", .same_as = "commands=name"   \
 	}
 #define GS_CLI_COMMANDS                                                                            \
 	{                                                                                          \
@@ -116,6 +157,8 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 			GS_CLI_AT(type, member),                                                                                                                                    \
 			.takes =                                                                                                                                                    \
 				"one or more of processes, devices, streams, events, segments, stream-segments, captures, graphs and graph-kernels, each with =N of 1 to 16777216", \
+			.near_words =                                                                                                                                               \
+				"processes devices streams events segments stream-segments captures graphs graph-kernels",                                                          \
 			.set = gs_cli_set_stream_limit                                                                                                                              \
 	}
 #define GS_CLI_MEMORY(type, member)                                                                \

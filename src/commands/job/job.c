@@ -14,6 +14,7 @@
 #include "core/sandbox/sandbox.h"
 #include "commands/common/cli.h"
 #include "commands/common/node_findings.h"
+#include "commands/common/show_findings.h"
 #include "commands/common/shared.h"
 #include "commands/job/job.h"
 #include "commands/job/job_alert.h"
@@ -26,8 +27,9 @@
 #include "sources/identity/identity.h"
 
 /* A recorder writes what it has so often that little is lost when it is killed. */
-#define SAVE_NS        3000000000ull
-#define SAVE_FAILED_NS 60000000000ull
+#define STATUS_INTERRUPTED 130 /* as shells have it for SIGINT */
+#define SAVE_NS            3000000000ull
+#define SAVE_FAILED_NS     60000000000ull
 
 static volatile sig_atomic_t stop;
 
@@ -195,7 +197,7 @@ static struct gs_job_report_style style_of(const struct job_options *o, bool to_
 	};
 
 	if (to_terminal) {
-		gs_cli_summary_style(stdout, true, &terminal);
+		gs_cli_summary_page(stdout, NULL, true, -1, &terminal);
 		style.width = terminal.width;
 		style.color = terminal.color;
 	}
@@ -445,7 +447,7 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 	if (r == 0)
 		r = gs_accounting_measure_open(&o->measure, &m, &err);
 	if (r < 0) {
-		gs_cli_print_message("%s", gs_err_text(&err, r));
+		gs_cli_print_failure(&err, r);
 		return gs_cli_exit_status_of(r);
 	}
 	/* A user's or a machine's processes may come later. */
@@ -600,15 +602,16 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_TITLE("Measurement:"),
 	{"duration", 'd', "TIME", "stop after this time (until the jobs end, or Ctrl-C)",
 	 GS_CLI_TIME, AT(duration_ns), .min = 1},
-	{"filter", 'f', "GROUP[,GROUP]", "metric groups: all, syscall, sched, io, net, cuda, mpi",
+	{"filter", 0, "GROUP[,GROUP]", "metric groups: all, syscall, sched, io, net, cuda, mpi",
 	 GS_CLI_SET, GS_CLI_GIVEN(struct job_options, filter_given),
+	 .words = "all syscall sched io net cuda mpi",
 	 .takes = "all, syscall, sched, io, net, cuda, mpi, or several with commas",
 	 .set = set_filter},
 	{"real-time", 'r', NULL, "show a live table, a line for each job", GS_CLI_FLAG,
 	 AT(measure.live)},
 	GS_CLI_COMMANDS,
-	{"set", 0, "KEY=VALUE", "an option of a detector, such as change.min_change=5%", GS_CLI_SET,
-	 .takes = "an option of a detector, such as change.min_change=5%", .set = add_setting},
+	GS_CLI_NO_ARGS,
+	GS_CLI_SETTING,
 	GS_CLI_NVML(struct job_options, measure.nvml),
 	GS_CLI_TITLE("Output:"),
 	{"output", 'o', "FILE", "write it to a file, format by suffix; may be repeated", GS_CLI_SET,
@@ -619,6 +622,7 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_JSON,
 	{"verbose", 'v', NULL, "show every figure and system call in tables", GS_CLI_FLAG,
 	 AT(verbose)},
+	GS_CLI_QUIET,
 	GS_CLI_TITLE("Background recorders:"),
 	{"detach", 0, "PIDFILE", "record in the background until the job is over", GS_CLI_TEXT,
 	 AT(detach)},
@@ -643,6 +647,8 @@ const struct gs_cli_command gs_cli_job = {
 		"Reports what jobs do on this machine: CPU time and waits by cause, I/O, memory, GPUs; class, efficiency and advice.",
 	.notes =
 		"Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 not permitted, 4 no such job here.",
+	.brief =
+		"job-id user cgroup pid duration filter real-time output format json verbose detach config head",
 	.options = option_table,
 	.groups = {TO_HEAD_GROUPS(struct job_options, head)},
 	.take_word = refuse_word,
@@ -658,6 +664,7 @@ int gs_cmd_job(int argc, char **argv)
 	struct gs_rules *rules;
 	int status, r;
 
+	gs_cli_hold_signals();
 	if (!o)
 		return GS_EXIT_FAILED;
 	o->linger_ns = 600000000000ull;
@@ -665,8 +672,12 @@ int gs_cmd_job(int argc, char **argv)
 		return status;
 	if (o->print_config)
 		return print_config();
-	if (o->stop)
+	if (o->detectors.lists_settings)
+		return gs_cli_list_settings();
+	if (o->stop) {
+		gs_cli_release_signals();
 		return job_detach_stop(o->stop);
+	}
 	status = load_config(o);
 	if (status == 0)
 		status = choose_formats(o);
@@ -698,6 +709,12 @@ int gs_cmd_job(int argc, char **argv)
 	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	gs_cli_release_signals();
+	if (stop) {
+		gs_cli_print_message("interrupted before anything was measured: no report");
+		gs_rules_free(&rules);
+		return STATUS_INTERRUPTED;
+	}
 	r = gs_findings_node_new(&o->detectors, &o->findings, &err);
 	if (r == 0)
 		r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "analysis/job_accounting/measure.h"
-#include "commands/common/findings.h"
+#include "output/findings/findings.h"
 #include "commands/head/to_head.h"
 #include "analysis/job_report/report.h"
 

@@ -56,7 +56,7 @@ static int read_head(const struct compare_from *from, struct gs_job_report_compa
 	}
 	remote_close(&remote);
 	if (r == 0 && !c->n_rows)
-		return gs_err_set(err, -ENOENT, "the head at %s has no report%s", from->remote.head,
+		return gs_err_set(err, -ESRCH, "the head at %s has no report%s", from->remote.head,
 				  from->user || from->name || from->job ? " of such jobs" : "");
 	return r;
 }
@@ -89,14 +89,15 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = gs_job_report_compare_file(&c, paths[i], &err);
 	if (r == 0 && !c.n_rows)
-		r = gs_err_set(&err, -ENOENT, "there is no job in %s: nothing to compare",
+		r = gs_err_set(&err, -ENODATA, "there is no job in %s: nothing to compare",
 			       n == 1 ? paths[0] : "any of these reports");
 	if (r == 0)
 		r = gs_job_report_compare_finish(&c);
 	if (r < 0) {
 		gs_cli_print_message("%s", gs_err_text(&err, r));
 		gs_job_report_comparison_fini(&c);
-		return from->remote.head ? gs_cli_exit_status_of(r) : GS_EXIT_FAILED;
+		return from->remote.head || r == -ENODATA ? gs_cli_exit_status_of(r)
+							  : GS_EXIT_FAILED;
 	}
 	if (output) {
 		r = gs_output_open(output, 0, &file, &err);

@@ -7,6 +7,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "core/base/fmt.h"
+#include "core/near/near.h"
 #include "core/text/doc.h"
 #include "sources/device_cgroup/device_cgroup.h"
 
@@ -38,10 +39,24 @@ static const struct gs_cli_subcommand *devices_subcommand_at(size_t i)
 	return i < GS_ARRAY_LEN(verbs) ? &verbs[i] : NULL;
 }
 
+static int refuse_word(const char *word, struct gs_err *err)
+{
+	struct gs_near near;
+	char names[40];
+
+	gs_near_init(&near, word);
+	for (size_t i = 0; devices_subcommand_at(i); i++)
+		gs_near_add(&near, devices_subcommand_at(i)->name);
+	return near.name
+		       ? gs_cli_refuse_subcommand(&gs_cli_devices, word, err)
+		       : gs_err_set(err, -EINVAL,
+				    "\"%s\" is not a process id; give %s, then process ids", word,
+				    gs_cli_list_subcommands(&gs_cli_devices, names, sizeof(names)));
+}
+
 static int add_word(void *target, char **words, struct gs_err *err)
 {
 	struct devices_options *o = target;
-	char names[40];
 	uint32_t pid;
 	int i = o->has_verb || o->n_pids ? -1 : gs_cli_find_subcommand(&gs_cli_devices, words[0]);
 
@@ -51,9 +66,7 @@ static int add_word(void *target, char **words, struct gs_err *err)
 		return 0;
 	}
 	if (gs_cli_parse_pid(words[0], &pid) < 0)
-		return gs_err_set(err, -EINVAL,
-				  "\"%s\" is not a process id; give %s, then process ids", words[0],
-				  gs_cli_list_subcommands(&gs_cli_devices, names, sizeof(names)));
+		return refuse_word(words[0], err);
 	if (o->n_pids == PIDS_MAX)
 		return gs_err_set(err, -EINVAL, "more than %d processes", PIDS_MAX);
 	o->pids[o->n_pids++] = (int)pid;
@@ -98,8 +111,10 @@ const struct gs_cli_command gs_cli_devices = {
 	.notes =
 		"For NVML's \"Unknown Error\" after `systemctl daemon-reload`: gpuscope devices grant PID\n"
 		"Exit status: 0 the devices can be opened (revoke: done), 1 failed, or a rule still forbids them,\n"
-		"2 wrong usage, 3 not permitted, 4 no such process, or it has no device open, or no driver of NVIDIA's.",
+		"2 wrong usage, 3 not permitted, 4 no such process, no open device, or no NVIDIA driver.",
+	.brief = "held ancestors no-drop-in host-root format json",
 	.options = option_table,
+	.groups = {GS_CLI_LOG_GROUP},
 	.take_word = add_word,
 	.check = check_options,
 };

@@ -9,11 +9,13 @@
 
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
-#include "commands/common/findings.h"
+#include "commands/common/show_findings.h"
+#include "commands/common/summary.h"
+#include "output/findings/findings.h"
+#include "output/findings/table.h"
 #include "commands/report/damage.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
-#include "output/gpu_report/hangs.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/recording/recording.h"
 
@@ -22,7 +24,7 @@ struct explain_options {
 	char **words; /* a file, or with live a command; borrowed from argv, as the following */
 	unsigned n_words;
 	const char *pids, *duration, *job, *control;
-	bool live;
+	bool live, all;
 };
 
 struct explain_run {
@@ -63,6 +65,8 @@ static int check_options(void *target, struct gs_err *err)
 	const struct explain_options *o = target;
 	bool asks_agent = o->job || (o->live && !o->n_words && !o->pids);
 
+	if (o->findings.lists_settings)
+		return 0;
 	if (!o->live && !o->job && !o->n_words)
 		return gs_err_set(
 			err, -EINVAL,
@@ -93,21 +97,32 @@ static int check_options(void *target, struct gs_err *err)
 	return 0;
 }
 
+/* As a text: it is an option of trace, or of what asks the agent. */
+static int set_duration(void *target, const struct gs_cli_option *option, char *argument,
+			struct gs_err *err)
+{
+	uint64_t ns;
+
+	((struct explain_options *)target)->duration = argument;
+	return gs_parse_ns(argument, 1000000000, &ns) < 0 || !ns ? -EINVAL : 0;
+}
+
 #define AT(member) GS_CLI_AT(struct explain_options, member)
 
 static const struct gs_cli_option option_table[] = {
 	{"live", 0, NULL, "report findings as they occur (command, -p, or the agent)", GS_CLI_FLAG,
 	 AT(live)},
 	{"pid", 'p', "PID[,PID]", "with --live: trace these processes", GS_CLI_TEXT, AT(pids)},
-	{"duration", 'd', "TIME", "with --live: stop after this time", GS_CLI_TEXT, AT(duration)},
-	{"job-id", 'j', "JOB", "findings of one job, from the agent of this node", GS_CLI_TEXT,
+	{"duration", 'd', "TIME", "with --live: stop after this time", GS_CLI_SET,
+	 .takes = "a time, such as 2 (seconds) or 500ms", .set = set_duration},
+	{"job-id", 'j', "ID", "findings of one job, from the agent of this node", GS_CLI_TEXT,
 	 AT(job)},
 	{"control", 0, "PATH", "control socket of the agent", GS_CLI_TEXT, AT(control)},
 	{"format", 0, "FORMAT", "table, json, yaml", GS_CLI_WORD, AT(findings.format),
 	 .words = "table json yaml"},
 	GS_CLI_JSON,
-	{"set", 0, "KEY=VALUE", "detector option, such as change.min_change=5%", GS_CLI_SET,
-	 .takes = "an option of a detector, such as change.min_change=5%", .set = add_setting},
+	{"all", 0, NULL, "print every finding, in the order of time", GS_CLI_FLAG, AT(all)},
+	GS_CLI_SETTING,
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_explain = {
@@ -118,7 +133,9 @@ const struct gs_cli_command gs_cli_explain = {
 	.notes =
 		"Steps come from calls (`gpuscope trace -o FILE.gst`), the rest from samples (`gpuscope top --record`).\n"
 		"Exit status: 0 done, with or without findings, 1 failed, 2 wrong usage, 3 not permitted, 4 neither steps nor samples.",
+	.brief = "live pid duration job-id format json all set",
 	.options = option_table,
+	.groups = {GS_CLI_LOG_GROUP},
 	.take_word = add_word,
 	.check = check_options,
 };
@@ -140,84 +157,30 @@ static int read_file(struct explain_run *run, struct gs_recording_reader *reader
 	return r < 0 ? r : 0;
 }
 
-static const char *put_since(char out[GS_FMT_BYTES], const struct explain_run *run, uint64_t ns)
+static int print_result(const struct explain_options *o, const struct explain_run *run,
+			const struct gs_explain_result *result, const struct gs_summary *summary)
 {
-	uint64_t start_ns = gs_findings_start_ns(run->findings);
+	struct gs_report_summary_style style = {.size = sizeof(style)};
+	const struct gs_findings_table table = {.file = o->words[0],
+						.start_ns = gs_findings_start_ns(run->findings),
+						.result = result,
+						.summary = summary,
+						.all = o->all};
+	struct gs_page page;
+	struct gs_pen pen;
+	int r;
 
-	return gs_fmt_ns(out, ns > start_ns ? ns - start_ns : 0);
-}
-
-/* What began near a finding: how long before or after it. */
-static void print_beside(const struct gs_explain_finding *f, const struct gs_explain_finding *other)
-{
-	uint64_t at = f->begun.since_ns, begun = other->begun.since_ns;
-	char text[GS_EXPLAIN_TEXT_BYTES], distance[GS_FMT_BYTES];
-
-	gs_fmt_ns(distance, begun > at ? begun - at : at - begun);
-	printf("    %s %s: %s\n", distance, begun > at ? "later" : "before",
-	       gs_explain_text(other, text));
-}
-
-static void print_finding(const struct explain_options *o, const struct explain_run *run,
-			  const struct gs_explain_result *result,
-			  const struct gs_explain_finding *f)
-{
-	char cause[GS_FINDINGS_CAUSE_BYTES];
-	char text[GS_EXPLAIN_TEXT_BYTES], since[GS_FMT_BYTES], until[GS_FMT_BYTES];
-
-	printf("\n  after %s: %s", put_since(since, run, f->begun.since_ns),
-	       gs_explain_text(f, text));
-	if (!f->ended_ns)
-		printf(", until the end\n");
-	else
-		printf(", %s after %s\n", f->became_usual ? "usual" : "over",
-		       put_since(until, run, f->ended_ns));
-	printf("    %s\n", gs_findings_cause(f, o->words[0], cause));
-	if (*gs_explain_advice(f))
-		printf("    do: %s\n", gs_explain_advice(f));
-	printf("    %s: score %.3g, limit %.3g, medians of %u and %u\n", f->begun.detector,
-	       f->begun.score, f->begun.limit, f->begun.n_before, f->begun.n_after);
-	for (uint32_t i = 0; i < f->n_beside; i++)
-		print_beside(f, &result->findings[f->beside[i]]);
-}
-
-/* As found while tracing; without the ranks that did as they should. */
-static void print_hang(const struct gs_hang_summary *h)
-{
-	char since[GS_FMT_BYTES];
-
-	printf("\n  after %s: %s\n", gs_fmt_ns(since, h->since_ns), h->text);
-	for (size_t i = 0; i < h->n_listed; i++) {
-		const struct gs_hang_rank_summary *r = &h->ranks[i];
-
-		if (strcmp(r->state, "arrived") == 0)
-			continue;
-		printf("    %s\n", r->text);
-		if (*r->python)
-			printf("      Python: %s\n", r->python);
-		if (*r->native)
-			printf("      native: %s\n", r->native);
-	}
-}
-
-static void print_result(const struct explain_options *o, const struct explain_run *run,
-			 const struct gs_explain_result *result, const struct gs_summary *summary)
-{
-	char findings[GS_FMT_BYTES], steps[GS_FMT_BYTES], samples[GS_FMT_BYTES];
-	size_t n = result->n_findings + summary->n_hangs;
-
-	gs_fmt_count(findings, n);
-	printf("%s: %s finding%s in %s steps and %s samples\n", o->words[0], n ? findings : "no",
-	       n == 1 ? "" : "s", gs_fmt_count(steps, result->n_steps),
-	       gs_fmt_count(samples, result->n_samples));
-	for (size_t i = 0; i < summary->n_hangs; i++)
-		print_hang(&summary->hangs[i]);
-	for (size_t i = 0; i < result->n_findings; i++)
-		print_finding(o, run, result, &result->findings[i]);
+	gs_cli_summary_page(stdout, NULL, true, -1, &style);
+	gs_pen_open(&pen, stdout);
+	gs_page_init(&page, &pen, style.width, style.color);
+	gs_findings_put_table(&page, &table);
+	gs_page_fini(&page);
+	r = gs_pen_close(&pen);
 	if (result->n_left_out)
 		gs_cli_print_message("%llu findings or samples were dropped: too many",
 				     (unsigned long long)result->n_left_out);
-	gs_findings_warn_few_steps(result->n_steps);
+	gs_cli_warn_few_steps(result->n_steps);
+	return r;
 }
 
 static int put_result(const struct explain_options *o, const struct explain_run *run,
@@ -227,19 +190,9 @@ static int put_result(const struct explain_options *o, const struct explain_run 
 	struct gs_doc doc = {.ops = o->findings.format == GS_FINDINGS_YAML ? &gs_doc_yaml
 									   : &gs_doc_json,
 			     .pen = &pen};
-	uint64_t start_ns = gs_findings_start_ns(run->findings);
 
 	gs_pen_open(&pen, stdout);
-	gs_doc_begin_map(&doc, NULL);
-	gs_doc_put_version(&doc);
-	gs_doc_put_text(&doc, "file", o->words[0]);
-	gs_doc_put_time(&doc, "start", gs_findings_wall_of(run->findings, start_ns));
-	gs_doc_put_u64(&doc, "steps", result->n_steps);
-	gs_doc_put_u64(&doc, "samples", result->n_samples);
-	gs_doc_put_u64(&doc, "left_out", result->n_left_out);
-	gs_findings_put(&doc, run->findings, result, o->words[0]);
-	gs_report_hangs_doc(&doc, summary);
-	gs_doc_end(&doc);
+	gs_findings_doc(&doc, run->findings, result, summary, o->words[0]);
 	gs_pen_puts(&pen, "\n");
 	return gs_pen_close(&pen);
 }
@@ -262,7 +215,7 @@ static int show_findings(const struct explain_options *o, struct explain_run *ru
 		return GS_EXIT_NOTHING;
 	}
 	if (r == 0 && o->findings.format == GS_FINDINGS_TABLE)
-		print_result(o, run, &result, summary);
+		r = print_result(o, run, &result, summary);
 	else if (r == 0)
 		r = put_result(o, run, &result, summary);
 	if (r < 0)
@@ -340,6 +293,8 @@ int gs_cmd_explain(int argc, char **argv)
 
 	if (!gs_cli_parse(&gs_cli_explain, argc, argv, &o, &r))
 		return r;
+	if (o.findings.lists_settings)
+		return gs_cli_list_settings();
 	if (o.job || (o.live && !o.n_words && !o.pids))
 		return gs_agent_findings_show(o.control, o.job, o.duration, o.live,
 					      o.findings.format);

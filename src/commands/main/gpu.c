@@ -13,6 +13,7 @@
 #include "analysis/gpu_health/gpu_health.h"
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
+#include "core/near/near.h"
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "commands/common/summary.h"
@@ -29,8 +30,8 @@
 struct gpu_options {
 	struct gs_gpu_options gpu;
 	struct gs_report_gpu_style style;
-	uint64_t watch_ns, window_ns; /* watch 0: one shot */
-	unsigned count;               /* 0: no end */
+	uint64_t interval_ns, window_ns; /* watch 0: one shot */
+	unsigned count;                  /* 0: no end */
 	bool format_given, topology, list_fields;
 	char select[GS_GPU_LIST_BYTES]; /* the lists of -i; "" all GPUs */
 	int fields[GS_GPU_FIELD_COUNT];
@@ -65,6 +66,20 @@ static uint64_t not_asked_for(const struct gpu_options *o)
 	return ~wanted;
 }
 
+static int refuse_field(const char *name, struct gs_err *err)
+{
+	struct gs_near near;
+
+	gs_near_init(&near, name);
+	for (unsigned i = 0; i < GS_GPU_FIELD_COUNT; i++)
+		gs_near_add(&near, gs_gpu_field_info(i)->key);
+	if (near.name)
+		return gs_err_set(err, -EINVAL,
+				  "no field \"%s\"; did you mean \"%s\"? --fields help lists them",
+				  name, near.name);
+	return gs_err_set(err, -EINVAL, "no field \"%s\": --fields help lists them", name);
+}
+
 static int add_field(void *target, const struct gs_cli_option *option, char *argument,
 		     struct gs_err *err)
 {
@@ -76,8 +91,7 @@ static int add_field(void *target, const struct gs_cli_option *option, char *arg
 		return 0;
 	}
 	if (field < 0)
-		return gs_err_set(err, -EINVAL, "no field \"%s\": --fields help lists them",
-				  argument);
+		return refuse_field(argument, err);
 	if (o->style.n_fields < GS_GPU_FIELD_COUNT)
 		o->fields[o->style.n_fields++] = field;
 	return 0;
@@ -133,7 +147,7 @@ static const char *find_conflict(const struct gpu_options *o)
 			    : style->view == GS_GPU_VIEW_DMON ? GS_GPU_SHOW_PROCESSES
 							      : 0;
 
-	if (o->topology && (o->watch_ns || o->count || o->select[0] || style->n_fields ||
+	if (o->topology && (o->interval_ns || o->count || o->select[0] || style->n_fields ||
 			    style->parts || style->view != GS_GPU_VIEW_ALL || o->gpu.accounting ||
 			    style->format != GS_SUMMARY_TABLE))
 		return "--topology is one table of all GPUs, and takes no option but --nvml";
@@ -162,14 +176,14 @@ static int check_options(void *target, struct gs_err *err)
 	if (conflict)
 		return gs_err_set(err, -EINVAL, "%s", conflict);
 	/* Scrolling lines scroll. */
-	if (!o->watch_ns && ((scrolls && o->count != 1) || o->count > 1))
-		o->watch_ns = 1000000000;
+	if (!o->interval_ns && ((scrolls && o->count != 1) || o->count > 1))
+		o->interval_ns = 1000000000;
 	return 0;
 }
 
 static int refuse_word(void *target, char **words, struct gs_err *err)
 {
-	return gs_err_set(err, -EINVAL, "no argument \"%s\": GPUs are chosen with -i", words[0]);
+	return gs_err_set(err, -EINVAL, "no argument \"%s\": GPUs are chosen with -g", words[0]);
 }
 
 static int check_written(int r)
@@ -246,7 +260,7 @@ static int show_snapshot(struct gpu_options *o, const struct gs_gpu_snapshot *s,
 
 	o->style.head = n == 0 || (scrolls && isatty(STDOUT_FILENO) && n % HEAD_EVERY == 0);
 	o->style.before = before;
-	o->style.stream = o->watch_ns != 0;
+	o->style.stream = o->interval_ns != 0;
 	/* Tables that follow each other are apart. */
 	if (n && !scrolls && o->style.format == GS_SUMMARY_TABLE)
 		putchar('\n');
@@ -305,10 +319,11 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 	gs_gpu_health_follow(NULL, s);
 	status = GS_EXIT_DONE;
 	next_ns = gs_clock_mono_ns() +
-		  (o->watch_ns && o->watch_ns < o->window_ns ? o->watch_ns : o->window_ns);
-	if (o->select[0] && gs_gpu_select(s, o->select, &err) < 0) {
+		  (o->interval_ns && o->interval_ns < o->window_ns ? o->interval_ns : o->window_ns);
+	r = o->select[0] ? gs_gpu_select(s, o->select, &err) : 0;
+	if (r < 0) {
 		gs_cli_print_message("%s", err.text);
-		status = GS_EXIT_USAGE;
+		status = r == -ENODEV ? GS_EXIT_NOTHING : GS_EXIT_USAGE;
 	}
 	while (!stop && status == GS_EXIT_DONE) {
 		if (o->window_ns || shown) {
@@ -337,19 +352,19 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 				gs_gpu_select(s, o->select, NULL);
 		}
 		gs_gpu_health_follow(before, s);
-		if (o->watch_ns)
+		if (o->interval_ns)
 			report_state(s, &reported);
 		report_events(o, s);
 		name_jobs(jobs, s);
 		status = show_snapshot(o, s, shown++, before);
-		if (!o->watch_ns || (o->count && shown >= o->count))
+		if (!o->interval_ns || (o->count && shown >= o->count))
 			break;
 		/* On time: what is late already is left out, and counted. */
-		next_ns += o->watch_ns;
+		next_ns += o->interval_ns;
 		for (now_ns = gs_clock_mono_ns(); next_ns <= now_ns; missed++)
-			next_ns += o->watch_ns;
+			next_ns += o->interval_ns;
 	}
-	if (status == GS_EXIT_DONE && !o->watch_ns && s) {
+	if (status == GS_EXIT_DONE && !o->interval_ns && s) {
 		status = exit_of(s);
 		if (status != GS_EXIT_DONE && o->style.format != GS_SUMMARY_TABLE)
 			gs_cli_print_message("%s", s->state_text);
@@ -364,15 +379,14 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 
 static const struct gs_cli_option option_table[] = {
 	GS_CLI_TITLE("Sampling:"),
-	{"watch", 'w', "TIME", "repeat at this interval (0.1 or 100ms)", GS_CLI_TIME, AT(watch_ns),
-	 .min = 10000000, .max = DAY_NS},
-	{"count", 'n', "N", "print N samples, one per second unless -w is given", GS_CLI_COUNT,
+	{"interval", 'i', "TIME", "repeat at this interval (0.1 or 100ms)", GS_CLI_TIME,
+	 AT(interval_ns), .min = 10000000, .max = DAY_NS},
+	{"count", 'n', "N", "print N samples, one a second unless -i is given", GS_CLI_COUNT,
 	 AT(count), .min = 1},
 	{"window", 0, "TIME", "time between the two readings (250ms; 0: read once)", GS_CLI_TIME,
 	 AT(window_ns), .max = DAY_NS},
 	GS_CLI_TITLE("Selection:"),
-	{"id", 'i', "GPU[,GPU]", "GPUs by index, UUID, PCI bus id or INDEX:MIG-INSTANCE",
-	 GS_CLI_SET, .set = add_gpus},
+	GS_CLI_SELECT_GPUS,
 	{"devices", 0, NULL, "show only GPUs", GS_CLI_BITS, AT(style.parts),
 	 .data = GS_GPU_SHOW_DEVICES},
 	{"processes", 0, NULL, "show only processes", GS_CLI_BITS, AT(style.parts),
@@ -391,6 +405,7 @@ static const struct gs_cli_option option_table[] = {
 	{"compat", 0, "NAMES", "names and units of eacgm or gswarm", GS_CLI_SET,
 	 .words = "eacgm gswarm", .set = set_compat},
 	GS_CLI_COMMANDS,
+	GS_CLI_NO_ARGS,
 	GS_CLI_TITLE("Driver:"),
 	{"timeout", 0, "TIME", "limit for one driver call (5s); longer: driver hangs", GS_CLI_TIME,
 	 AT(gpu.hang_ns), .min = 100000000, .max = DAY_NS},
@@ -403,8 +418,11 @@ const struct gs_cli_command gs_cli_gpu = {
 	.notes =
 		"--dmon and --pmon repeat until interrupted, also into a pipe, as nvidia-smi does; -n 1 prints once.\n"
 		"SIGUSR1 releases the NVIDIA driver so that a GPU can be reset or partitioned; send it again to reattach.\n"
-		"Exit status: 0 done, 1 failed (a driver call hangs), 2 wrong usage or no such GPU, 3 no GPU or no driver here.",
+		"Exit status: 0 done, 1 failed (a driver call hangs), 2 wrong usage, 3 no GPU or no driver here, 4 no such GPU.",
+	.brief =
+		"interval count gpu devices processes fields topology format json dmon pmon no-args",
 	.options = option_table,
+	.groups = {GS_CLI_LOG_GROUP},
 	.take_word = refuse_word,
 	.check = check_options,
 };
@@ -441,11 +459,11 @@ int gs_cmd_gpu(int argc, char **argv)
 	o.style.width = terminal.width;
 	o.style.color = terminal.color;
 	/* Events are news: one shot has none, and need not wait for their thread. */
-	o.gpu.groups = GS_GPU_READ_ALL & ~(o.watch_ns ? 0u : (unsigned)GS_GPU_READ_EVENTS);
+	o.gpu.groups = GS_GPU_READ_ALL & ~(o.interval_ns ? 0u : (unsigned)GS_GPU_READ_EVENTS);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	sa.sa_handler = on_toggle;
-	if (o.watch_ns)
+	if (o.interval_ns)
 		sigaction(SIGUSR1, &sa, NULL);
 	r = gs_gpu_open(&o.gpu, &gpu, &err);
 	if (r < 0) {

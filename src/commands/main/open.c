@@ -12,6 +12,7 @@
 
 #include "analysis/rules/trace.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "commands/common/summary.h"
 #include "commands/main/browser.h"
 #include "core/base/output.h"
@@ -304,6 +305,7 @@ static const struct gs_cli_option option_table[] = {
 	 AT(output)},
 	{"no-browser", 0, NULL, "print the path of the page instead of opening it", GS_CLI_FLAG,
 	 AT(no_browser)},
+	GS_CLI_QUIET,
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_open = {
@@ -314,7 +316,9 @@ const struct gs_cli_command gs_cli_open = {
 	.notes =
 		"The browser is $BROWSER, or xdg-open where there is a display; without either, the path is printed.\n"
 		"Exit status: 0 done, 1 failed, 2 wrong usage.",
+	.brief = "output no-browser quiet",
 	.options = option_table,
+	.groups = {GS_CLI_LOG_GROUP},
 	.take_word = take_file,
 	.check = check_file,
 };

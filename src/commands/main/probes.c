@@ -119,8 +119,10 @@ const struct gs_cli_command gs_cli_probes = {
 	.notes = "Examples:\n"
 		 "  gpuscope probes libfoo.so --match 'foo_*' --generate foo.yaml\n"
 		 "  gpuscope probes --usdt python3\n\n"
-		 "Exit status: 0 done, 1 failed or nothing found, 2 wrong usage, 3 not permitted.",
+		 "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted, 4 nothing found.",
+	.brief = "match usdt generate format json",
 	.options = option_table,
+	.groups = {GS_CLI_LOG_GROUP},
 	.take_word = add_target,
 	.check = check_options,
 };
@@ -509,7 +511,7 @@ static int finish_probes(struct probes *p)
 		gs_cli_print_message("nothing %s%s in %" PRIu64 " file%s",
 				     p->match ? "matches " : "to probe", p->match ? p->match : "",
 				     p->n_files, p->n_files == 1 ? "" : "s");
-		return GS_EXIT_FAILED;
+		return GS_EXIT_NOTHING;
 	}
 	return GS_EXIT_DONE;
 }

@@ -82,6 +82,9 @@ static int check_options(void *target, struct gs_err *err)
 		return gs_err_set(
 			err, -EINVAL,
 			"--replay shows what was recorded: --nvml and -a are for live data");
+	if (!c->once && gs_log_level() > GS_LOG_WARNING && isatty(STDERR_FILENO))
+		return gs_err_set(err, -EINVAL,
+				  "the log would be written over the screen: add --once or 2>FILE");
 	return 0;
 }
 
@@ -213,10 +216,9 @@ static int run_replay(const struct top_command *c, struct gs_err *err)
 #define AT(member) GS_CLI_AT(struct top_command, member)
 
 static const struct gs_cli_option option_table[] = {
-	{"interval", 0, "TIME", "time between two readings (1s)", GS_CLI_TIME,
+	{"interval", 'i', "TIME", "time between two readings (1s)", GS_CLI_TIME,
 	 AT(options.interval_ns), .min = INTERVAL_LEAST_NS, .max = INTERVAL_MOST_NS},
-	{"id", 'i', "GPU[,GPU]", "GPUs by index, UUID, PCI bus id or INDEX:MIG-INSTANCE",
-	 GS_CLI_SET, .set = add_gpus},
+	GS_CLI_SELECT_GPUS,
 	{"pid", 'p', "PID[,PID]", "only these processes", GS_CLI_LIST,
 	 .takes = "process ids, such as 1234,1240 (at most 64)", .set = add_pid},
 	{"user", 'u', "USER", "only processes and jobs of this user", GS_CLI_SET,
@@ -238,6 +240,7 @@ static const struct gs_cli_option option_table[] = {
 	 GS_CLI_GIVEN(struct top_command, has_theme), .words = "dark light mono"},
 	{"ascii", 0, NULL, "draw with ASCII only", GS_CLI_FLAG, AT(options.tui.ascii)},
 	GS_CLI_COMMANDS,
+	GS_CLI_NO_ARGS,
 	GS_CLI_NVML(struct top_command, options.nvml),
 	GS_CLI_END};
 
@@ -245,8 +248,11 @@ const struct gs_cli_command gs_cli_top = {
 	.name = "gpuscope top",
 	.about = "Shows GPUs, processes and jobs on a full screen; F1 lists the keys.",
 	.notes =
-		"Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here.",
+		"Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here, 4 no such GPU.",
+	.brief =
+		"interval gpu pid user all-processes jobs count once json record replay read-only no-args",
 	.options = option_table,
+	.groups = {GS_CLI_LOG_GROUP},
 	.check = check_options,
 };
 
@@ -278,7 +284,9 @@ int gs_cmd_top(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	r = c.options.replay ? run_replay(&c, &err) : run_live(&c, &err);
-	if (r == -ENODEV) /* of -i */
+	if (r == -ENODEV) /* of --gpu */
+		return GS_EXIT_NOTHING;
+	if (r == -EINVAL && c.options.gpus)
 		return GS_EXIT_USAGE;
 	return r < 0 ? gs_cli_exit_status_of(r) : GS_EXIT_DONE;
 }

@@ -28,6 +28,23 @@ void top_findings_take(struct top_findings *findings, const struct gs_node_snaps
 /* For gs_tui_source.findings; any thread. ctx: a struct top_findings. */
 size_t top_findings_at(void *ctx, uint64_t time_ns, struct gs_tui_finding *ret, size_t most);
 
+/* --- TCP of one process --- */
+
+struct top_traffic;
+
+int top_traffic_new(struct top_traffic **ret_traffic); /* 0 or -ENOMEM */
+void top_traffic_free(struct top_traffic **traffic);   /* NULL inside: nothing happens */
+
+/* Whose is counted from the next top_traffic_take() on; 0: none's, which costs nothing. Is it another one than before?
+ * Any thread. */
+bool top_traffic_want(struct top_traffic *traffic, uint32_t pid);
+
+/* Read it now, where it is wanted; one thread at a time. What fails is kept as a text. */
+void top_traffic_take(struct top_traffic *traffic);
+
+/* For gs_tui_source.traffic; any thread. ctx: a struct top_traffic. */
+bool top_traffic_of(void *ctx, uint32_t pid, struct gs_tui_traffic *ret);
+
 /* --- this machine --- */
 
 struct top_live;

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "commands/common/ask.h"
-#include "commands/common/findings.h"
+#include "output/findings/findings.h"
 #include "commands/main/top.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"

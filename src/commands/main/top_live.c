@@ -46,6 +46,7 @@ struct top_live {
 	struct gs_host *ui_host;       /* of the screen: signals, environments */
 	struct gs_accounting *account; /* of the thread that reads; NULL: jobs are not shown */
 	struct top_findings *findings; /* owned */
+	struct top_traffic *traffic;   /* owned */
 	char name[GS_HOST_NAME_BYTES];
 
 	struct gs_recording *journal; /* NULL: nothing is recorded */
@@ -288,6 +289,8 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 	r = gs_sampler_new(&l->sampler, err);
 	if (r == 0 && top_findings_new(true, &l->findings) < 0)
 		r = gs_err_set(err, -ENOMEM, "no memory");
+	if (r == 0 && top_traffic_new(&l->traffic) < 0)
+		r = gs_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = gs_host_open("/proc", &l->ui_host, err);
 	if (r == 0)
@@ -355,6 +358,7 @@ static void *read_on(void *arg)
 		pthread_mutex_unlock(&l->lock);
 		r = read_now(l, first, &n, &err);
 		if (r == 0) {
+			top_traffic_take(l->traffic);
 			top_findings_take(l->findings, n);
 			gs_node_snapshot_keep(n, &l->options->choice);
 		}
@@ -445,6 +449,17 @@ static void set_jobs(void *ctx, bool jobs)
 	pthread_mutex_unlock(&l->lock);
 }
 
+static void set_traffic(void *ctx, uint32_t pid)
+{
+	struct top_live *l = ctx;
+
+	if (!top_traffic_want(l->traffic, pid))
+		return;
+	pthread_mutex_lock(&l->lock);
+	ask_again(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
 static int send_signal(void *ctx, uint32_t pid, uint64_t start_ns, int number)
 {
 	struct top_live *l = ctx;
@@ -490,6 +505,9 @@ int top_live_start(struct top_live *l, struct gs_tui_source *ret, struct gs_err 
 		.set_jobs = set_jobs,
 		.signal = send_signal,
 		.environment = read_environment,
+		.set_traffic = set_traffic,
+		.traffic = top_traffic_of,
+		.traffic_ctx = l->traffic,
 		.findings = top_findings_at,
 		.findings_ctx = l->findings,
 	};
@@ -525,6 +543,7 @@ int top_live_close(struct top_live **ref, struct gs_err *err)
 	gs_host_close(&l->ui_host);
 	gs_accounting_free(&l->account);
 	top_findings_free(&l->findings);
+	top_traffic_free(&l->traffic);
 	gs_close_p(&l->event_fd);
 	gs_buf_fini(&l->records);
 	free(l);

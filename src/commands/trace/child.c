@@ -1,15 +1,8 @@
-/*
- * The traced command: forked before the probes are made, so that its pid can be followed, and held
- * at a pipe until they are in place. Its standard streams, environment and signals are those that
- * we were given.
- */
+/* The traced command and its signals: those that we were given (sources/program starts it). */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
@@ -36,90 +29,42 @@ int trace_open_signals(const struct trace_options *options, struct inherited_sig
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-static void become_command(char **command, const struct inherited_signals *signals,
-			   const struct trace_inside *inside, int go_fd, int error_fd)
-{
-	char go;
-	int e;
+struct entering {
+	const struct inherited_signals *signals;
+	const struct trace_inside *inside;
+};
 
-	/* A tracer that dies before the start must not leave a child behind; afterwards the command
-	 * must not die with us. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (read(go_fd, &go, 1) != 1)
-		_exit(GS_EXIT_FAILED);
-	prctl(PR_SET_PDEATHSIG, 0);
-	sigaction(SIGPIPE, &signals->pipe, NULL);
-	sigaction(SIGXFSZ, &signals->file_size, NULL);
-	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
-	trace_inside_enter(inside);
-	execvp(command[0], command);
-	e = errno;
-	if (write(error_fd, &e, sizeof(e)) != sizeof(e))
-		_exit(GS_EXIT_FAILED);
-	_exit(e == ENOENT ? GS_EXIT_NOT_FOUND : GS_EXIT_NOT_EXECUTABLE);
+static void enter_command(const void *ctx)
+{
+	const struct entering *e = ctx;
+
+	sigaction(SIGPIPE, &e->signals->pipe, NULL);
+	sigaction(SIGXFSZ, &e->signals->file_size, NULL);
+	trace_inside_enter(e->inside);
 }
 
-int trace_child_prepare(struct child *child, char **command,
+int trace_child_prepare(struct gs_program *child, char **command,
 			const struct inherited_signals *signals, const struct trace_inside *inside)
 {
-	int go[2] = {-1, -1}, error[2] = {-1, -1};
-	int r;
+	const struct entering entering = {signals, inside};
+	const struct gs_program_options o = {.size = sizeof(o),
+					     .words = command,
+					     .mask = &signals->mask,
+					     .enter = enter_command,
+					     .enter_ctx = &entering};
 
-	*child = (struct child){.pid = -1, .go_fd = -1, .error_fd = -1};
-	if (pipe2(go, O_CLOEXEC) < 0)
-		return -errno;
-	r = pipe2(error, O_CLOEXEC) < 0 ? -errno : 0;
-	if (r == 0) {
-		child->pid = fork();
-		r = child->pid < 0 ? -errno : 0;
-	}
-	if (r == 0 && child->pid == 0) {
-		close(go[1]);
-		become_command(command, signals, inside, go[0], error[1]);
-	}
-	close(go[0]);
-	gs_close_p(&error[1]);
-	if (r < 0) {
-		close(go[1]);
-		gs_close_p(&error[0]);
-		return r;
-	}
-	child->go_fd = go[1];
-	child->error_fd = error[0];
-	return 0;
+	return gs_program_prepare(&o, child);
 }
 
-int trace_child_start(struct child *child, char **command)
+int trace_child_start(struct gs_program *child, char **command)
 {
-	int e = 0, status;
+	struct gs_err err = {{0}};
+	int r = gs_program_start(child, command[0], &err);
 
-	if (write(child->go_fd, "g", 1) != 1) {
-		gs_cli_print_message("the command could not be started: %s", strerror(errno));
-		return GS_EXIT_FAILED;
-	}
-	gs_close_p(&child->go_fd);
-	if (read(child->error_fd, &e, sizeof(e)) != sizeof(e))
-		e = 0;
-	gs_close_p(&child->error_fd);
-	if (!e)
+	if (r == 0)
 		return 0;
-	waitpid(child->pid, &status, 0);
-	child->pid = -1;
-	if (e == ENOENT) {
-		gs_cli_print_message("%s: command not found", command[0]);
-		return GS_EXIT_NOT_FOUND;
-	}
-	gs_cli_print_message("%s: cannot be executed: %s", command[0], strerror(e));
-	return GS_EXIT_NOT_EXECUTABLE;
-}
-
-void trace_child_abandon(struct child *child)
-{
-	gs_close_p(&child->go_fd);
-	gs_close_p(&child->error_fd);
-	if (child->pid > 0) {
-		kill(child->pid, SIGKILL);
-		waitpid(child->pid, NULL, 0);
-	}
-	child->pid = -1;
+	gs_cli_print_message("%s", gs_err_text(&err, r));
+	if (child->pid > 0)
+		return GS_EXIT_FAILED;
+	return r == -ENOENT ? GS_EXIT_NOT_FOUND : GS_EXIT_NOT_EXECUTABLE;
 }

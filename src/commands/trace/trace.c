@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,12 +22,15 @@
 #include "core/reader/reader.h"
 #include "core/sandbox/sandbox.h"
 #include "commands/trace/trace.h"
+#include "commands/trace/trace_attach.h"
 #include "commands/trace_output/trace_budget.h"
 #include "commands/trace_output/trace_keep.h"
 #include "commands/trace/trace_gpu.h"
 #include "commands/trace/trace_hangs.h"
 #include "commands/trace/trace_inside.h"
+#include "commands/trace/trace_kineto.h"
 #include "commands/trace/trace_live.h"
+#include "commands/trace/trace_quit.h"
 #include "model/trace/func.h"
 
 #define POLL_NS     20000000ull
@@ -39,9 +41,9 @@
 #define CONTROL_MS  250
 #define REGROUP_MS  25
 #define MAX_KEPT    16
-#define REST_NS     300000000ull   /* after Ctrl-C, for stacks that are there already, */
-#define REST_MAX_NS 2000000000ull  /* and after any other end */
-#define GRACE_NS    10000000000ull /* for a command to end after Ctrl-C before we ask again */
+#define REST_NS     300000000ull  /* after Ctrl-C, for stacks that are there already, */
+#define LAST_NS     100000000ull  /* for what was mapped last, without stacks */
+#define REST_MAX_NS 2000000000ull /* and after any other end */
 
 struct trace {
 	struct trace_options options;
@@ -53,15 +55,17 @@ struct trace {
 	struct trace_python *python;
 	struct trace_budget *budget; /* NULL: what tracing costs is not known here */
 	struct trace_gpu *gpu;       /* NULL: no samples of GPUs */
+	struct trace_kineto *kineto; /* NULL: without --gpu-time */
 	struct trace_inside *inside; /* NULL: all is seen by probes */
+	struct trace_attach *attach; /* NULL: no running process is asked to be seen from inside */
 	struct trace_hangs *hangs;
 	struct gs_map seen_inside; /* hashes of libraries that are said to be seen from inside */
-	struct child child;
+	struct gs_program child;
 	int signal_fd;
 	struct inherited_signals inherited;
 	int pid_fds[TRACE_MAX_PIDS]; /* readable when the process has ended; -1 closed */
 	size_t n_pids_left;
-	uint64_t start_ns, duration_from_ns;
+	uint64_t attach_ns, start_ns, duration_from_ns;
 	/* What both threads read of others' files they read under these: it ends when tracing does.
 	 */
 	struct gs_guard *guard, *consumer_guard;
@@ -72,7 +76,9 @@ struct trace {
 	pthread_t consumer;
 	bool consumer_runs;
 	struct trace_live live;
+	struct trace_quit quit;
 	bool is_over;
+	atomic_bool is_ending; /* signals are quit's */
 	unsigned n_interrupts;
 	bool child_ended;
 	int child_status; /* as our exit status */
@@ -159,9 +165,7 @@ static void on_off(void *ctx, unsigned func)
 
 static void on_process(void *ctx, pid_t pid)
 {
-	struct trace *t = ctx;
-
-	trace_output_process(t->output, pid);
+	trace_output_process(((struct trace *)ctx)->output, pid);
 }
 
 static void on_exec(void *ctx, pid_t pid, uint64_t mono_ns)
@@ -174,16 +178,12 @@ static void on_exec(void *ctx, pid_t pid, uint64_t mono_ns)
 
 static void on_map(void *ctx, pid_t pid, uint64_t mono_ns, const struct gs_mapping *mapping)
 {
-	struct trace *t = ctx;
-
-	trace_output_map(t->output, pid, mono_ns, mapping);
+	trace_output_map(((struct trace *)ctx)->output, pid, mono_ns, mapping);
 }
 
 static void on_python(void *ctx, pid_t pid)
 {
-	struct trace *t = ctx;
-
-	trace_python_find(t->python, pid);
+	trace_python_find(((struct trace *)ctx)->python, pid);
 }
 
 /* --- the consumer thread --- */
@@ -194,6 +194,8 @@ static unsigned keep_signals(struct trace *t)
 {
 	unsigned n = 0;
 
+	if (atomic_load(&t->is_ending))
+		return trace_quit_n_signals(&t->quit);
 	while (t->n_kept < MAX_KEPT &&
 	       read(t->signal_fd, &t->kept[t->n_kept], sizeof(t->kept[0])) == sizeof(t->kept[0]))
 		t->n_kept++;
@@ -306,8 +308,7 @@ static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
 		return t->child_ended;
 	}
 	if (s->ssi_signo == SIGUSR1 || s->ssi_signo == SIGHUP)
-		trace_output_ask_keep(t->output, 0,
-				      s->ssi_signo == SIGHUP ? "SIGHUP" : "asked for by SIGUSR1");
+		trace_output_ask_keep_signal(t->output, s);
 	if (s->ssi_signo == SIGUSR1)
 		return false;
 	t->n_interrupts++;
@@ -326,16 +327,27 @@ static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
 	return true;
 }
 
+/* Reading files ends with --duration, from now on. */
+static void set_deadline(struct trace *t)
+{
+	uint64_t ns = t->options.duration_ns;
+
+	gs_guard_set_deadline(t->guard, ns ? t->duration_from_ns + ns : 0);
+}
+
 static bool read_signals(struct trace *t)
 {
+	bool was_full = t->n_kept == MAX_KEPT, over = false;
 	struct signalfd_siginfo s;
-	bool over = false;
 
 	for (unsigned i = 0; i < t->n_kept; i++)
 		over |= on_signal(t, &t->kept[i]);
 	t->n_kept = 0;
 	while (read(t->signal_fd, &s, sizeof(s)) == sizeof(s))
 		over |= on_signal(t, &s);
+	/* Files are read on: they stopped to have the signals looked at. */
+	if (was_full && !over)
+		set_deadline(t);
 	return over;
 }
 
@@ -348,6 +360,8 @@ static bool control_is_over(void *ctx)
 
 	if (t->is_over)
 		return false; /* the deadline ends what is left */
+	if (t->attach_ns && !t->start_ns && !t->options.quiet)
+		trace_live_show_start(&t->live, gs_clock_mono_ns() - t->attach_ns);
 	n = t->n_interrupts + keep_signals(t);
 	if (t->child.pid <= 0)
 		return n > 0;
@@ -386,18 +400,11 @@ static bool check_targets(struct trace *t, const struct pollfd *fds, const size_
 	return false;
 }
 
+/* The time that --duration limits begins now. */
 static void begin_duration(struct trace *t)
 {
 	t->duration_from_ns = gs_clock_mono_ns();
-	if (t->options.duration_ns)
-		gs_guard_set_deadline(t->guard, t->duration_from_ns + t->options.duration_ns);
-}
-
-/* The time that --duration limits begins now, if it has not yet. */
-static void await_begin(struct trace *t)
-{
-	if (!trace_budget_has_begun(t->budget))
-		begin_duration(t);
+	set_deadline(t);
 }
 
 static int time_left_ms(const struct trace *t)
@@ -440,11 +447,12 @@ static void control_trace(struct trace *t)
 			which[n] = i;
 			fds[2 + n++] = (struct pollfd){.fd = t->pid_fds[i], .events = POLLIN};
 		}
-		if (gs_uprobe_n_waiting(t->probe))
+		if (gs_uprobe_n_waiting(t->probe) || t->n_kept)
 			timeout = 0;
 		retry = trace_python_tick(t->python);
 		if (retry >= 0 && retry < timeout)
 			timeout = retry;
+		timeout = trace_attach_tick(t->attach, t->probe, timeout);
 		if (t->options.max_overhead > 0 && timeout > REGROUP_MS)
 			timeout = REGROUP_MS;
 		poll(fds, 2 + n, timeout);
@@ -457,7 +465,7 @@ static void control_trace(struct trace *t)
 			gs_uprobe_watch_poll(t->probe);
 		if (fds[1].fd < 0 && now >= next_slow_ns)
 			trace_python_find_all(t->python);
-		if (now >= next_slow_ns) {
+		if (now >= next_slow_ns && !gs_guard_stopped()) {
 			gs_uprobe_rescan(t->probe);
 			trace_report_refused(t->output, t->guard);
 			trace_hangs_report(t->hangs);
@@ -468,7 +476,8 @@ static void control_trace(struct trace *t)
 			next_slow_ns = now + CONTROL_MS * 1000000ull;
 		}
 		attach_late(t);
-		await_begin(t);
+		if (!trace_budget_has_begun(t->budget))
+			begin_duration(t);
 		now = gs_clock_mono_ns();
 		if (t->options.duration_ns && now - t->duration_from_ns >= t->options.duration_ns) {
 			snprintf(t->reason, sizeof(t->reason), "--duration is over");
@@ -478,19 +487,6 @@ static void control_trace(struct trace *t)
 }
 
 /* --- start and end --- */
-
-static int open_targets(struct trace *t)
-{
-	for (size_t i = 0; i < t->options.n_pids; i++) {
-		t->pid_fds[i] = (int)syscall(SYS_pidfd_open, t->options.pids[i], 0);
-		if (t->pid_fds[i] < 0) {
-			trace_report_no_process(t->options.pids[i]);
-			return -ESRCH;
-		}
-		t->n_pids_left++;
-	}
-	return 0;
-}
 
 static int start_probe(struct trace *t, struct gs_err *err)
 {
@@ -550,7 +546,7 @@ static void attach_first(struct trace *t)
 	const struct trace_options *o = &t->options;
 
 	if (o->command) {
-		trace_command_attach(t->probe, o->command, environ);
+		gs_program_attach(t->probe, o->command, environ);
 		return;
 	}
 	gs_uprobe_attach_running(t->probe);
@@ -577,7 +573,7 @@ static int start_trace(struct trace *t)
 	if (r == 0)
 		r = new_guards(t);
 	if (r == 0)
-		r = open_targets(t);
+		r = trace_open_targets(&t->options, t->pid_fds, &t->n_pids_left);
 	if (r < 0)
 		return r == -ESRCH ? GS_EXIT_NOTHING : GS_EXIT_FAILED;
 	if (trace_check_summary(t->options.summary_path) < 0)
@@ -620,7 +616,7 @@ static int start_trace(struct trace *t)
 		r = trace_output_new(&t->options, gs_uprobe_attach_mode(t->probe), target, t->funcs,
 				     t->stacks, &t->output, &err);
 	if (r < 0) {
-		gs_cli_print_message("%s", gs_err_text(&err, r));
+		gs_cli_print_failure(&err, r);
 		if (r == -ENOENT && !t->probe)
 			return t->options.cgroup ? GS_EXIT_NOTHING : GS_EXIT_USAGE;
 		return gs_cli_exit_status_of(r);
@@ -641,48 +637,39 @@ static int start_trace(struct trace *t)
 		gs_cli_print_message("cannot start a thread: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
+	trace_attach_start(&t->options, t->inside, t->reader, t->output, &t->attach);
+	t->attach_ns = gs_clock_mono_ns();
+	trace_limit_start(&t->options, t->guard, t->attach_ns);
 	attach_first(t);
+	trace_live_begin(&t->live);
+	trace_report_start(&t->options, gs_clock_mono_ns() - t->attach_ns);
+	t->kineto = trace_kineto_start(&t->options, t->output);
 	t->start_ns = gs_clock_mono_ns();
 	begin_duration(t);
 	return t->options.command ? trace_child_start(&t->child, t->options.command) : 0;
 }
 
-/* Was there nothing that could have been traced? Then the reason is reported. */
-static bool trace_saw_nothing(const struct trace *t)
-{
-	const struct trace_options *o = &t->options;
-	struct trace_progress progress;
-	uint64_t n_calls = 0;
-
-	trace_output_progress(t->output, &progress);
-	for (size_t i = 0; i < GS_LAYER_COUNT; i++)
-		n_calls += progress.calls[i];
-	if (n_calls)
-		return false;
-	if (!o->command && !o->n_pids && !o->all && !gs_uprobe_saw_target(t->probe)) {
-		if (o->comm)
-			gs_cli_print_message(
-				"no process named %s ran; names are those in /proc/PID/comm, cut to 15 characters",
-				o->comm);
-		else
-			gs_cli_print_message("no process of the selection ran");
-		return true;
-	}
-	return gs_uprobe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
-}
-
 /* Stops tracing and writes the results. The exit status when there was no command. */
 static int finish_trace(struct trace *t)
 {
-	bool nothing = false;
 	size_t n_waiting;
+	bool nothing;
 	int r, s = 0, head;
 
 	trace_live_clear(&t->live);
+	trace_quit_begin(&t->quit, t->n_interrupts, t->options.outputs,
+			 (unsigned)t->options.n_outputs);
+	atomic_store(&t->is_ending, true);
+	trace_kineto_stop(&t->kineto, &t->quit.gives_up);
+	trace_quit_enter(&t->quit, TRACE_QUIT_FILES);
 	trace_gpu_stop(&t->gpu);
 	stop_consumer(t);
 	t->is_over = true;
-	gs_guard_set_deadline(t->guard, gs_clock_mono_ns() + REST_NS);
+	/* Stacks of programs that have ended need what these had mapped. */
+	gs_guard_set_deadline(t->guard,
+			      gs_clock_mono_ns() + (!trace_wants_code(&t->options) ? LAST_NS
+						    : t->n_interrupts              ? REST_NS
+										   : REST_MAX_NS));
 	/* Libraries mapped in the last moments are at least reported. */
 	gs_uprobe_watch_end(t->probe);
 	n_waiting = gs_uprobe_n_waiting(t->probe);
@@ -696,19 +683,23 @@ static int finish_trace(struct trace *t)
 	gs_guard_set_deadline(t->consumer_guard, 0);
 	atomic_store(&t->consumer_stop_ns, gs_clock_mono_ns());
 	gs_guard_enter(t->consumer_guard);
+	trace_attach_withdraw(t->attach);
 	trace_output_stop(t->output, t->probe);
+	trace_attach_free(&t->attach);
 	trace_hangs_report(t->hangs);
 	trace_inside_report(t->inside);
 	trace_report_refused(t->output, t->consumer_guard);
 	gs_guard_log_costs(t->guard, t->consumer_guard);
-	nothing = trace_saw_nothing(t);
+	nothing = trace_saw_nothing(&t->options, t->output, t->probe, t->python);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
+	trace_quit_enter(&t->quit, TRACE_QUIT_SUMMARY);
 	if (t->options.findings)
 		s = trace_output_end_findings(t->output);
 	else if (t->options.estimate)
 		s = trace_output_write_plan(t->output);
 	else
 		s = trace_output_summary(t->output);
+	trace_quit_enter(&t->quit, TRACE_QUIT_WRITTEN);
 	trace_budget_report(t->budget);
 	/* Last: a head that does not answer must not hold the results back. */
 	head = trace_output_deliver(t->output);
@@ -735,10 +726,12 @@ static void wait_for_child(struct trace *t)
 
 static void cleanup_trace(struct trace *t)
 {
+	trace_kineto_stop(&t->kineto, NULL);
 	trace_gpu_stop(&t->gpu);
 	stop_consumer(t);
 	trace_python_free(&t->python);
 	trace_hangs_free(&t->hangs);
+	trace_attach_free(&t->attach);
 	trace_output_free(&t->output);
 	trace_inside_free(&t->inside);
 	gs_map_fini(&t->seen_inside);
@@ -757,9 +750,8 @@ static void cleanup_trace(struct trace *t)
 
 static int run_trace(int argc, char **argv, const struct gs_findings_options *findings)
 {
-	struct trace t = {.child = {.pid = -1, .go_fd = -1, .error_fd = -1},
-			  .signal_fd = -1,
-			  .seen_inside = GS_MAP_INIT(4096)};
+	struct trace t = {
+		.child = GS_PROGRAM_INIT, .signal_fd = -1, .seen_inside = GS_MAP_INIT(4096)};
 	bool done;
 	int r = trace_options_parse(argc, argv, &t.options, &done);
 
@@ -774,14 +766,15 @@ static int run_trace(int argc, char **argv, const struct gs_findings_options *fi
 	memset(t.pid_fds, -1, sizeof(t.pid_fds));
 	r = start_trace(&t);
 	if (r) {
-		trace_child_abandon(&t.child);
+		gs_program_abandon(&t.child);
 		cleanup_trace(&t);
 		return r;
 	}
 	control_trace(&t);
 	r = finish_trace(&t);
-	/* From here a signal ends us at once: everything is written. */
 	gs_uprobe_free(&t.probe);
+	trace_quit_end(&t.quit);
+	atomic_store(&t.is_ending, false);
 	wait_for_child(&t);
 	cleanup_trace(&t);
 	/* The command's own status comes first: to wrap it changes nothing for who waits for it. */

@@ -7,6 +7,7 @@
 
 #include "commands/trace_options/trace_options.h"
 #include "commands/trace_output/trace_output.h"
+#include "sources/program/program.h"
 #include "sources/uprobe/uprobe.h"
 
 struct gs_guard;     /* core/base/foreign.h */
@@ -25,15 +26,27 @@ bool trace_wants_code(const struct trace_options *options);
 /* Says that there is no such process. */
 void trace_report_no_process(pid_t id);
 
+/* Descriptors of the processes of -p, into pid_fds; *ret_n of them. 0, or -ESRCH: there is none, said. */
+int trace_open_targets(const struct trace_options *options, int *pid_fds, size_t *ret_n);
+
+/* No process was seen of those that were chosen, by a name or (NULL) otherwise. */
+void trace_report_no_selection(const char *comm);
+
+/* Was there nothing that could have been traced? Then the reason is reported, or follows from the summary. */
+struct trace_python;
+bool trace_saw_nothing(const struct trace_options *options, struct trace_output *output,
+		       struct gs_uprobe *probe, const struct trace_python *python);
+
+/* How long running processes are looked through before --duration begins has a limit, from now on. The other one says, after
+ * that took so long, whether it was reached. */
+void trace_limit_start(const struct trace_options *options, struct gs_guard *guard,
+		       uint64_t now_ns);
+void trace_report_start(const struct trace_options *options, uint64_t took_ns);
+
 /* --- trace_refused.c --- */
 
 /* What the guard's thread was refused since the last time, as losses. */
 void trace_report_refused(struct trace_output *output, struct gs_guard *guard);
-
-/* --- trace_command.c --- */
-
-/* Attach to the files that the command, or a program that is named in its words, may load. */
-void trace_command_attach(struct gs_uprobe *probe, char *const *command, char *const *environment);
 
 /* --- trace_python.c --- */
 
@@ -61,12 +74,6 @@ unsigned trace_python_n_found(const struct trace_python *python);
 
 /* --- child.c: the command that is traced --- */
 
-struct child {
-	pid_t pid;
-	int go_fd;    /* a byte lets it start */
-	int error_fd; /* the errno of a failed exec; closed by a successful one */
-};
-
 /* What a command inherits from our parent, kept before we change it for ourselves. */
 struct inherited_signals {
 	sigset_t mask;                    /* signals that were blocked */
@@ -80,13 +87,10 @@ int trace_open_signals(const struct trace_options *options, struct inherited_sig
 
 /* A child that waits before it becomes the command, with these signals. inside: what its environment
  * is to have, NULL: nothing else. Negative errno. */
-int trace_child_prepare(struct child *child, char **command,
+int trace_child_prepare(struct gs_program *child, char **command,
 			const struct inherited_signals *signals, const struct trace_inside *inside);
 
 /* Lets it run. 0, or an exit status (126, 127) after having said why it could not be started. */
-int trace_child_start(struct child *child, char **command);
-
-/* Ends a child that never started. */
-void trace_child_abandon(struct child *child);
+int trace_child_start(struct gs_program *child, char **command);
 
 #endif

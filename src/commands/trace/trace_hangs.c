@@ -12,7 +12,7 @@
 #include "analysis/hang/hang.h"
 #include "commands/common/cli.h"
 #include "commands/trace/trace_live.h"
-#include "commands/trace_output/trace_hang.h"
+#include "output/hang_watch/hang_watch.h"
 #include "commands/trace_output/trace_output.h"
 #include "core/base/fmt.h"
 #include "core/base/log.h"
@@ -97,7 +97,8 @@ static char *read_native(struct gs_native *native, const struct gs_hang_rank *r)
 
 /* Names of functions take a reader of files, which is there for this alone, and the longest time: so these
  * stacks are said last. */
-static void report_native(const struct gs_hang_found *f, struct trace_hang_stacks *stacks, size_t n)
+static void report_native(const struct gs_hang_found *f, struct gs_hang_watch_stacks *stacks,
+			  size_t n)
 {
 	const struct gs_reader_options options = {
 		.name = "stacks of ranks", .keeps_state = true, .late_ms = NATIVE_LATE_MS};
@@ -123,7 +124,7 @@ static void report_native(const struct gs_hang_found *f, struct trace_hang_stack
 static void report_found(struct trace_hangs *h, const struct gs_hang_found *f)
 {
 	size_t n = f->n_seen < N_SHOWN ? f->n_seen : N_SHOWN;
-	struct trace_hang_stacks stacks[N_SHOWN] = {0};
+	struct gs_hang_watch_stacks stacks[N_SHOWN] = {0};
 	char text[GS_HANG_TEXT_BYTES];
 
 	for (size_t i = 0; i < n; i++)

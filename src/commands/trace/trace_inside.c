@@ -88,21 +88,32 @@ static void put_windows(const struct trace_options *o, char *out, size_t bytes)
 			 o->gpu_period_ns / NS_PER_MS);
 }
 
+int trace_inside_check_gpu_free(struct gs_err *err)
+{
+	const char *holder = getenv(INJECTION);
+
+	return holder && *holder
+		       ? gs_err_set(
+				 err, -EBUSY,
+				 INJECTION
+				 "=%s is already set, and CUDA's driver loads only one such library: GPU time is not recorded",
+				 holder)
+		       : 0;
+}
+
 /* Of what GPUs do; it stays out where another library has the driver's one place. */
 static int prepare_gpu(const struct trace_options *o, struct trace_inside *in, struct gs_err *why)
 {
-	const char *holder = getenv(INJECTION);
-	int r;
+	int r = trace_inside_check_gpu_free(why);
 
-	if (holder && *holder)
-		return gs_err_set(
-			why, -EBUSY,
-			INJECTION
-			"=%s is already set, and CUDA's driver loads only one such library: GPU time is not recorded",
-			holder);
-	r = gs_cli_find_library(GPU_LIBRARY, in->gpu_library, sizeof(in->gpu_library), why);
+	if (r == 0)
+		r = gs_cli_find_library(GPU_LIBRARY, in->gpu_library, sizeof(in->gpu_library), why);
 	if (r == 0)
 		put_windows(o, in->gpu_settings, sizeof(in->gpu_settings));
+	/* Which call asked for which work is in files alone, and costs each launch. */
+	if (r == 0 && (o->n_outputs || o->head.n_addresses))
+		snprintf(in->gpu_settings + strlen(in->gpu_settings),
+			 sizeof(in->gpu_settings) - strlen(in->gpu_settings), " calls");
 	return r;
 }
 
@@ -276,6 +287,15 @@ void trace_inside_free(struct trace_inside **ref)
 struct gs_inside *trace_inside_events(struct trace_inside *in)
 {
 	return in ? in->events : NULL;
+}
+
+struct gs_companion_files *trace_inside_files(struct trace_inside *in,
+					      const char **ret_python_library)
+{
+	if (!in || !in->python_library[0])
+		return NULL;
+	*ret_python_library = in->python_library;
+	return in->files;
 }
 
 /* Whether a process's operators were seen, and why not. */

@@ -17,11 +17,20 @@ int trace_inside_new(const struct trace_options *options, struct gs_func_set *fu
 		     struct trace_inside **ret_inside, struct gs_err *err);
 void trace_inside_free(struct trace_inside **inside);
 
+/* For Python functions of processes that run already: the files of the run, lent, and the library; NULL where they are not seen
+ * from inside. */
+struct gs_companion_files *trace_inside_files(struct trace_inside *inside,
+					      const char **ret_python_library);
+
 /* What it makes events of; NULL of NULL. */
 struct gs_inside *trace_inside_events(struct trace_inside *inside);
 
 /* In the command's process, before it becomes the command. With NULL nothing is done. */
 void trace_inside_enter(const struct trace_inside *inside);
+
+/* Is the one place free that CUDA's driver gives to a library? 0; -EBUSY: err says who has it. Looks at this process's
+ * environment, which the command is given. */
+int trace_inside_check_gpu_free(struct gs_err *err);
 
 /* Says what could not be read. With NULL nothing. */
 void trace_inside_report(const struct trace_inside *inside);

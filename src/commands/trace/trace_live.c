@@ -21,8 +21,9 @@
 #define TO_CLEAN                                                                                   \
 	"\033[K\033D\033[A\0337\033[B\r\033[K" /* make room, keep the cursor, a row down           \
 						*/
-#define AND_BACK    "\0338"
-#define LIVE_MIN_NS 200000000ull
+#define AND_BACK     "\0338"
+#define LIVE_MIN_NS  200000000ull
+#define START_MIN_NS 1000000000ull /* a start that is shorter is none to speak of */
 
 /* Adds a part when the row has room for all of it. */
 static void add_part(char *text, size_t columns, const char *part)
@@ -33,19 +34,41 @@ static void add_part(char *text, size_t columns, const char *part)
 		memcpy(text + n, part, strlen(part) + 1);
 }
 
+/* Columns that a line may take; 0: there is no place for one. */
+static size_t live_columns(void)
+{
+	struct winsize ws = {0};
+
+	if (!isatty(STDERR_FILENO) || ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 ||
+	    ws.ws_col < 2)
+		return 0;
+	return ws.ws_col;
+}
+
+void trace_live_show_start(struct trace_live *l, uint64_t elapsed_ns)
+{
+	char a[GS_FMT_BYTES], text[100];
+
+	if (elapsed_ns < START_MIN_NS || elapsed_ns < l->elapsed_ns + LIVE_MIN_NS ||
+	    live_columns() < sizeof(text) / 2)
+		return;
+	snprintf(text, sizeof(text), "looking through processes: %s", gs_fmt_ns(a, elapsed_ns));
+	fprintf(stderr, TO_CLEAN "%s" AND_BACK, text);
+	fflush(stderr);
+	*l = (struct trace_live){.is_shown = true, .elapsed_ns = elapsed_ns};
+}
+
 void trace_live_show(struct trace_live *l, struct trace_output *output, double cost_ratio,
 		     uint64_t elapsed_ns)
 {
 	char a[GS_FMT_BYTES], text[200] = "", part[100];
 	struct trace_progress p;
 	uint64_t calls;
-	struct winsize ws = {0};
-	size_t columns;
+	size_t columns = live_columns();
 
-	if (elapsed_ns < LIVE_MIN_NS || !isatty(STDERR_FILENO) ||
-	    ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 || ws.ws_col < 2)
+	if (elapsed_ns < LIVE_MIN_NS || !columns)
 		return;
-	columns = ws.ws_col < sizeof(text) ? ws.ws_col : sizeof(text);
+	columns = columns < sizeof(text) ? columns : sizeof(text);
 	trace_output_progress(output, &p);
 	calls = p.calls[GS_LAYER_NONE];
 	snprintf(part, sizeof(part), "tracing %s", gs_fmt_ns(a, elapsed_ns));
@@ -79,4 +102,10 @@ void trace_live_clear(struct trace_live *l)
 	if (l->is_shown)
 		fputs(TO_CLEAN AND_BACK "\r", stderr);
 	l->is_shown = false;
+}
+
+void trace_live_begin(struct trace_live *l)
+{
+	trace_live_clear(l);
+	*l = (struct trace_live){0};
 }

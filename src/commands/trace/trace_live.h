@@ -21,4 +21,10 @@ void trace_live_show(struct trace_live *live, struct trace_output *output, doubl
 /* Takes the line away, where there is one. */
 void trace_live_clear(struct trace_live *live);
 
+/* Before tracing begins: for how long running processes have been looked through, which is as long as there are many. */
+void trace_live_show_start(struct trace_live *live, uint64_t elapsed_ns);
+
+/* Tracing begins: what stands there is taken away, and rates start from 0. */
+void trace_live_begin(struct trace_live *live);
+
 #endif

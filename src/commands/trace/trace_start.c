@@ -9,41 +9,27 @@
 
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
+#include "core/base/foreign.h"
 #include "core/base/mem.h"
 #include "core/base/output.h"
+#include "core/base/rights.h"
+#include "sources/elf/library.h"
 
 #define MOST_FILES 65536
-
-/* The link to its program asks for the same right as those to its libraries. */
-static bool may_see_libraries_of(pid_t pid)
-{
-	char path[64], target[1];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return readlink(path, target, sizeof(target)) >= 0 || (errno != EACCES && errno != EPERM);
-}
-
-static bool may_see_all(void)
-{
-	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
-
-	return syscall(SYS_capget, &h, d) < 0 || d[0].effective >> CAP_SYS_PTRACE & 1;
-}
+#define START_NS                                                                                   \
+	30000000000ull /* of looking through processes, before a time that is limited begins */
 
 /* Where nothing may be seen, "nothing was called" would not be true. 0 or -EPERM, said. */
 int trace_check_sight(const struct trace_options *o)
 {
+	struct gs_err err = {{0}};
 
-	for (size_t i = 0; i < o->n_pids; i++) {
-		if (may_see_libraries_of(o->pids[i]))
-			continue;
-		gs_cli_print_message(
-			"process %d belongs to another user: run as root or with CAP_SYS_PTRACE to see its libraries",
-			(int)o->pids[i]);
-		return -EPERM;
-	}
-	if (!o->command && !o->n_pids && !may_see_all())
+	for (size_t i = 0; i < o->n_pids; i++)
+		if (gs_library_may_scan(o->pids[i], &err) < 0) {
+			gs_cli_print_failure(&err, -EPERM);
+			return -EPERM;
+		}
+	if (!o->command && !o->n_pids && !gs_rights_have(CAP_SYS_PTRACE))
 		gs_cli_print_message(
 			"only this user's processes are traced: others need root or CAP_SYS_PTRACE");
 	return 0;
@@ -97,4 +83,58 @@ bool trace_wants_code(const struct trace_options *o)
 	const unsigned cuda = 1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER;
 
 	return o->native_stack_at || (!o->summary_only && (!o->layers || o->layers & cuda));
+}
+
+void trace_report_no_selection(const char *comm)
+{
+	if (comm)
+		gs_cli_print_message(
+			"no process named %s ran; names are those in /proc/PID/comm, cut to 15 characters",
+			comm);
+	else
+		gs_cli_print_message("no process of the selection ran");
+}
+
+int trace_open_targets(const struct trace_options *o, int *pid_fds, size_t *ret_n)
+{
+	for (size_t i = 0; i < o->n_pids; i++) {
+		pid_fds[i] = (int)syscall(SYS_pidfd_open, o->pids[i], 0);
+		if (pid_fds[i] < 0) {
+			trace_report_no_process(o->pids[i]);
+			return -ESRCH;
+		}
+		*ret_n = i + 1;
+	}
+	return 0;
+}
+
+bool trace_saw_nothing(const struct trace_options *o, struct trace_output *output,
+		       struct gs_uprobe *probe, const struct trace_python *python)
+{
+	struct trace_progress progress;
+	uint64_t n_calls = 0;
+
+	trace_output_progress(output, &progress);
+	for (size_t i = 0; i < GS_LAYER_COUNT; i++)
+		n_calls += progress.calls[i];
+	if (n_calls)
+		return false;
+	if (!o->command && !o->n_pids && !o->all && !gs_uprobe_saw_target(probe)) {
+		trace_report_no_selection(o->comm);
+		return true;
+	}
+	return gs_uprobe_n_files(probe) == 0 && !trace_python_n_found(python);
+}
+
+void trace_limit_start(const struct trace_options *o, struct gs_guard *guard, uint64_t now_ns)
+{
+	gs_guard_set_deadline(guard, o->duration_ns ? now_ns + START_NS : 0);
+}
+
+void trace_report_start(const struct trace_options *o, uint64_t took_ns)
+{
+	if (o->duration_ns && took_ns >= START_NS)
+		gs_cli_print_message(
+			"looking through running processes took %llu s, the limit with --duration: the rest are looked through while tracing, and their calls until then are not seen",
+			START_NS / 1000000000);
 }

@@ -134,9 +134,12 @@ static int check_inside_ops(const struct trace_options *o)
 /* Of calls of CUDA and NCCL, of operators, and of Python. */
 static int check_inside(const struct trace_options *o)
 {
-	if (!o->command)
+	if (!o->command && (o->inside_calls || o->inside_ops))
 		return refuse_trace(
-			"--inside needs a command to load its library into: gpuscope trace --inside=calls -- COMMAND");
+			"--inside needs a command to load its library into: gpuscope trace --inside=calls -- COMMAND (a running process can have --inside=python alone)");
+	if (!o->command && (!o->n_pids || o->comm || o->all || o->uid >= 0 || o->cgroup))
+		return refuse_trace(
+			"--inside=python needs a command, or the running processes by their numbers: -p PID");
 	if (o->min_dur_ns)
 		return refuse_trace(
 			"--inside=calls, --inside=ops and --inside=python record every call: leave out one of them and --min-duration");
@@ -178,9 +181,12 @@ int trace_check_stacks(const struct trace_options *o)
 			"--python-filter is for Python stacks: add --layer python, --python-hz or --python-at");
 	if ((o->inside_gpu || o->inside_nccl) && !o->command)
 		return refuse_trace(
-			"--inside needs a command to load its library into: gpuscope trace --inside=gpu,nccl -- COMMAND");
+			"--inside needs a command to load its library into: gpuscope trace --inside=gpu,nccl -- COMMAND (a running process can have --inside=python alone)");
 	if (o->nvml && strchr(o->nvml, '/') && access(o->nvml, R_OK) < 0)
 		return refuse_trace("--nvml: the library does not exist or is not readable");
+	if (o->gpu_time_ns && !o->n_pids)
+		return refuse_trace(
+			"--gpu-time needs a running process: give -p PID, or for a command use --inside=gpu -- COMMAND");
 	if (o->gpu_window_ns && !o->inside_gpu && !o->inside_nccl)
 		return refuse_trace("--gpu-window needs --inside=gpu or --inside=nccl");
 	r = o->inside_calls || o->inside_ops || o->inside_python ? check_inside(o) : 0;

@@ -9,6 +9,7 @@
 #include "commands/trace_options/trace_options_int.h"
 #include "core/base/err.h"
 #include "core/reader/reader.h"
+#include "sources/attach_plan/attach_plan.h"
 #include "sources/attach_plan/remote.h"
 #include "sources/elf/torch_name.h"
 #include "model/trace/func.h"
@@ -89,6 +90,19 @@ static bool function_wanted(const struct trace_options *o, const char *name)
 	return !o->funcs.n;
 }
 
+/* With which name of a function may be meant, as when they are traced. */
+static void list_print_nothing(const struct trace_options *o)
+{
+	const struct gs_attach_plan_options wanted = {
+		.layers = o->layers, .globs = o->funcs.glob, .n_globs = o->funcs.n};
+	struct gs_attach_plan_selection selection;
+	struct gs_err err = {{0}};
+
+	if (o->funcs.n)
+		(void)gs_attach_plan_select(&selection, &wanted, &err);
+	gs_cli_print_message("%s", err.text[0] ? err.text : "nothing that can be traced matches");
+}
+
 int trace_list(const struct trace_options *o)
 {
 	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
@@ -119,6 +133,8 @@ int trace_list(const struct trace_options *o)
 	if (layers >> GS_LAYER_USER & 1)
 		gs_cli_print_message("what --layer user can trace: gpuscope probes LIBRARY");
 	else if (!l.n && !l.n_unreadable)
-		gs_cli_print_message("nothing that can be traced matches");
-	return l.n || layers >> GS_LAYER_USER & 1 ? GS_EXIT_DONE : GS_EXIT_FAILED;
+		list_print_nothing(o);
+	if (l.n || layers >> GS_LAYER_USER & 1)
+		return GS_EXIT_DONE;
+	return l.n_unreadable ? GS_EXIT_FAILED : GS_EXIT_NOTHING;
 }

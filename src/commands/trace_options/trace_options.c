@@ -17,9 +17,12 @@
 #include "sources/identity/identity.h"
 #include "sources/probefile/probefile.h"
 
-#define HANG_AFTER_NS 60000000000ull /* checkpoints and first batches take some tens of seconds */
-#define PLAN_NS       2000000000ull
-#define KEEP_BYTES    (64ull << 20)
+#define HANG_AFTER_NS   60000000000ull /* checkpoints and first batches take some tens of seconds */
+#define PLAN_NS         2000000000ull
+#define KEEP_BYTES      (64ull << 20)
+#define NS_PER_S        1000000000ull
+#define GPU_TIME_MIN_NS (NS_PER_S / 10)
+#define GPU_TIME_MAX_NS (60 * NS_PER_S)
 
 /* --- what no kind of option converts --- */
 
@@ -56,19 +59,7 @@ static int set_comm(void *target, const struct gs_cli_option *option, char *argu
 static int add_layer(void *target, const struct gs_cli_option *option, char *argument,
 		     struct gs_err *err)
 {
-	struct trace_options *o = target;
-
-	if (strcmp(argument, "cuda") == 0) {
-		o->layers |= 1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER;
-		return 0;
-	}
-	for (unsigned layer = 1; layer < GS_LAYER_COUNT; layer++) {
-		if (strcmp(argument, gs_layer_name(layer)) == 0) {
-			o->layers |= 1u << layer;
-			return 0;
-		}
-	}
-	return -EINVAL;
+	return gs_layer_add_word(argument, &((struct trace_options *)target)->layers);
 }
 
 static int add_glob(void *target, const struct gs_cli_option *option, char *argument,
@@ -274,6 +265,19 @@ static int set_gpu_window(void *target, const struct gs_cli_option *option, char
 	return gs_inside_gpu_window(argument, &o->gpu_window_ns, &o->gpu_period_ns);
 }
 
+static int set_gpu_time(void *target, const struct gs_cli_option *option, char *argument,
+			struct gs_err *err)
+{
+	struct trace_options *o = target;
+	uint64_t ns = NS_PER_S;
+	int r = argument ? gs_parse_ns(argument, NS_PER_S, &ns) : 0;
+
+	if (r < 0 || ns < GPU_TIME_MIN_NS || ns > GPU_TIME_MAX_NS)
+		return -EINVAL;
+	o->gpu_time_ns = ns;
+	return 0;
+}
+
 /* The first word that is no option begins the command, with or without "--". */
 static int set_command(void *target, char **words, struct gs_err *err)
 {
@@ -286,12 +290,13 @@ static int set_command(void *target, char **words, struct gs_err *err)
 #define AT(member) GS_CLI_AT(struct trace_options, member)
 #define LAYERS     "cuda cuda-runtime cuda-driver nccl mpi torch torchmem python user"
 #define WHEN       "launch, collective, alloc, copy, sync, slow-op"
+#define WHEN_WORDS "launch collective alloc copy sync slow-op sample"
 
 static const struct gs_cli_option option_table[] = {
 	GS_CLI_TITLE("What to trace (a command is followed with all its children):"),
 	{"pid", 'p', "PID[,PID]", "running processes", GS_CLI_LIST,
 	 .takes = "process ids, such as 1234,1240 (at most 64)", .set = add_pid},
-	{"follow", 0, NULL, "with --pid or --comm: also children", GS_CLI_FLAG, AT(follow)},
+	{"follow", 'f', NULL, "with --pid or --comm: also children", GS_CLI_FLAG, AT(follow)},
 	{"user", 'u', "USER", "all processes of a user (name or number)", GS_CLI_SET,
 	 .takes = "the name of a user of this machine, or a number", .set = set_user},
 	{"comm", 0, "NAME", "all processes of this name (first 15 characters)", GS_CLI_SET,
@@ -314,6 +319,8 @@ static const struct gs_cli_option option_table[] = {
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
 	{"inside", 0, "[WHAT[,WHAT]]", "trace calls, ops, gpu, nccl, python by loaded libraries",
 	 GS_CLI_LIST, .words = "calls ops gpu nccl python", .set = add_inside},
+	{"gpu-time", 0, "[TIME]", "have PyTorch's profiler of -p processes record GPU work (1s)",
+	 GS_CLI_SET, .takes = "a time from 100ms to 60s", .set = set_gpu_time},
 	{"gpu-window", 0, "TIME/TIME", "GPU tracing window/period (1s/20s), or always", GS_CLI_SET,
 	 .takes =
 		 "two times, such as 1s/20s (100ms at least, and shorter than the second), or always",
@@ -323,7 +330,8 @@ static const struct gs_cli_option option_table[] = {
 	{"python-hz", 0, "N", "sample Python stacks N times a second (99 is usual)", GS_CLI_SET,
 	 .takes = "a number from 1 to 10000, such as 99", .set = set_python_hz},
 	{"python-at", 0, "WHEN[,WHEN]", "record the Python stack at these calls", GS_CLI_LIST,
-	 .takes = "one or more of " WHEN ", slow-op=TIME, sample", .set = add_python_at},
+	 .takes = "one or more of " WHEN ", slow-op=TIME, sample", .near_words = WHEN_WORDS,
+	 .set = add_python_at},
 	{"python-filter", 0, "GLOB[,GLOB]", "files to skip in one-line stacks ('none': no file)",
 	 GS_CLI_LIST, AT(line_filters),
 	 .takes = "at most 32 patterns, such as '*/torch/*', or none", .set = add_glob},
@@ -336,7 +344,7 @@ static const struct gs_cli_option option_table[] = {
 	 AT(python_gil)},
 	{"stacks", 0, "native[,at=WHEN+WHEN]", "record the native stack at these calls", GS_CLI_SET,
 	 .takes = "native, or native,at= and one or more of " WHEN ", sample joined by +",
-	 .set = set_stacks},
+	 .near_words = "native at " WHEN_WORDS, .set = set_stacks},
 	{"stack-bytes", 0, "BYTES", "bytes of stack copied for unwinding (8K; up to 32K)",
 	 GS_CLI_SET, .takes = "512 to 32K", .set = set_stack_bytes},
 	{"hang-after", 0, "TIME", "report ranks that others wait for this long (60s; 0: off)",
@@ -373,6 +381,7 @@ static const struct gs_cli_option option_table[] = {
 	{"color", 0, "WHEN", "auto, always, never", GS_CLI_SET, .words = "auto always never",
 	 .set = set_color},
 	GS_CLI_COMMANDS,
+	GS_CLI_NO_ARGS,
 	{"quiet", 'q', NULL, "print no live line and no line for each written file", GS_CLI_FLAG,
 	 AT(quiet)},
 	{"verbose", 'v', NULL, "print every block of the summary; log what is attached", GS_CLI_SET,
@@ -408,6 +417,8 @@ const struct gs_cli_command gs_cli_trace = {
 		"  gpuscope trace -p 4711 --duration 10 --format json > summary.json\n"
 		"\n"
 		"Exit status: that of the command, if one was given (126 not executable, 127 not found); else 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here, 4 nothing to trace: no such process, or none that uses a library with functions to trace.",
+	.brief =
+		"pid follow all-processes layer python-hz inside output format by verbose duration head",
 	.options = option_table,
 	.groups = {TO_HEAD_GROUPS(struct trace_options, head)},
 	.stops_at_word = true,
@@ -604,7 +615,7 @@ void trace_describe_target(const struct trace_options *o, char *out, size_t byte
 						      : "process ",
 				      (int)o->pids[i]);
 	if (o->all && n < bytes)
-		n += (size_t)snprintf(out + n, bytes - n, "all processes");
+		n += (size_t)snprintf(out + n, bytes - n, GS_SESSION_OF_MACHINE);
 	/* Who meets all of these. */
 	if ((o->uid >= 0 || o->comm || o->cgroup) && n < bytes)
 		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses", n ? ", and " : "");

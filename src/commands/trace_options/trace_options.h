@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "commands/common/findings.h"
+#include "output/findings/findings.h"
 #include "commands/head/to_head.h"
 #include "model/trace/kernel_side.h"
 #include "model/trace/python.h"
@@ -68,6 +68,8 @@ struct trace_options {  /* Fields as the options of trace_options.c that set the
 	bool inside_ops;    /* operators of PyTorch, likewise */
 	bool inside_python; /* calls of Python functions, likewise */
 	bool inside_all; /* all of these were asked for by no name: what a program has not is no news */
+	uint64_t
+		gpu_time_ns; /* for so long PyTorch's profiler of each process is to record; 0: not */
 	uint64_t gpu_window_ns, gpu_period_ns; /* 0, 0: the usual ones; period 0: always */
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;

@@ -57,14 +57,14 @@ except ImportError:
 else:
     tree = yaml.safe_load(run("--format", "yaml", words="gpus=8,board=h200"))
     check(tree["gpus"][3]["values"] == doc["gpus"][3]["values"], "yaml: the same values as in JSON")
-    docs = list(yaml.safe_load_all(run("--format", "yaml", "-w", "0.05", "-n", "3")))
+    docs = list(yaml.safe_load_all(run("--format", "yaml", "-i", "0.05", "-n", "3")))
     check(len(docs) == 3 and all(d["state"] == "ok" for d in docs), "yaml: one document for each sample")
 
 # CSV: one head, a row for each GPU and sample; empty for what is not there.
-rows = list(csv.DictReader(io.StringIO(run("--format", "csv", "-w", "0.05", "-n", "3", words="gpus=2"))))
+rows = list(csv.DictReader(io.StringIO(run("--format", "csv", "-i", "0.05", "-n", "3", words="gpus=2"))))
 check(len(rows) == 6 and rows[5]["gpu"] == "1" and rows[5]["power_watts"] == "301" and rows[5]["fan_ratio"] == "", "csv: rows")
 rows = list(csv.DictReader(io.StringIO(run("--format", "csv", "--processes"))))
-check(len(rows) == 1 and rows[0]["used_bytes"] == str(1 << 30) and "gpu --nvml" in rows[0]["cmdline"], "csv: processes")
+check(len(rows) == 1 and rows[0]["gpu_memory_bytes"] == str(1 << 30) and "gpu --nvml" in rows[0]["command"], "csv: processes")
 row = list(csv.DictReader(io.StringIO(run("--format", "csv", "--window", "0"))))[1]
 check(row["memory_total_bytes"] == str(80 << 30) and row["sm_clock_hertz"] == "1101000000", f"csv: whole numbers: {row}")
 check(row["throttle_hw_power_brake_seconds"] == "271.001" and row["tensor_half_active_ratio"] == "", f"csv: {row}")
@@ -74,23 +74,23 @@ check(head.endswith(",lost,energy_joules,power_watts"), f"csv: fields in their o
 # Selection.
 for choice, found in (("1", [1]), ("0,3", [0, 3]), ("GPU-00000002", [2]), ("13:00.0", [3]), ("0000:11:00", [1]),
                       ("00000000:10:00.0", [0])):
-    doc = json.loads(run("-i", choice, "--format", "json", words="gpus=4"))
+    doc = json.loads(run("-g", choice, "--format", "json", words="gpus=4"))
     check([g["index"] for g in doc["gpus"]] == found, f"-i {choice}: {[g['index'] for g in doc['gpus']]}")
-doc = json.loads(run("-i", "0:8", "--format", "json", words="gpus=2,parts=3"))
+doc = json.loads(run("-g", "0:8", "--format", "json", words="gpus=2,parts=3"))
 check(len(doc["gpus"]) == 1 and doc["gpus"][0]["gpu_instance"] == 8 and doc["gpus"][0]["is_mig"], "-i: a part")
-doc = json.loads(run("-i", "1", "--format", "json", words=f"gpus=2,pids={os.getpid()}:{os.getppid()}"))
+doc = json.loads(run("-g", "1", "--format", "json", words=f"gpus=2,pids={os.getpid()}:{os.getppid()}"))
 check([p["pid"] for p in doc["processes"]] == [os.getppid()] and doc["processes"][0]["gpu"] == 1, "-i: its processes")
-for args, found in ((["-i", "2", "-i", "3,1"], [1, 2, 3]), (["-i", "10:00"], [0, 0, 0]), (["-i", " 1 , 3"], [1, 3])):
+for args, found in ((["-g", "2", "-g", "3,1"], [1, 2, 3]), (["-g", "10:00"], [0, 0, 0]), (["-g", " 1 , 3"], [1, 3])):
     doc = json.loads(run(*args, "--format", "json", "--window", "0", words="gpus=4,parts=2"))
     check([g["index"] for g in doc["gpus"]] == found, f"{args}: {[g['index'] for g in doc['gpus']]}")
 for wrong, says in (("4294967296", "no GPU"), ("0:00.0", "no GPU"), (":00.0", "no GPU"), ("GPU-0", "GPU 0 and GPU 1")):
-    run("-i", wrong, expect=2)
+    run("-g", wrong, expect=4 if says == "no GPU" else 2)
     check(says in run.stderr and run.stderr.count("\n") == 1, f"-i {wrong}: {run.stderr}")
-run("-i", "9", expect=2)
+run("-g", "9", expect=4)
 check('no GPU "9"' in run.stderr and run.stderr.count("\n") == 1, "-i 9: one clear line")
 
 # Scrolling columns.
-lines = run("--dmon=pucvmet", "-w", "0.2", "-n", "2").splitlines()
+lines = run("--dmon=pucvmet", "-i", "0.2", "-n", "2").splitlines()
 check(lines[0].split()[:4] == ["#", "gpu", "pwr", "gtemp"] and len(lines) == 6, f"dmon: {lines[:1]}")
 check(lines[2].split()[:4] == ["0", "300", "40", "50"] and lines[3].split()[1] == "301", f"dmon: {lines[2]}")
 check(lines[4].split()[lines[0].split().index("rxpci") - 1] == "210", f"dmon: rxpci {lines[4]}")
@@ -105,7 +105,7 @@ for view in (["--format", "csv"], ["--dmon"], ["--pmon"], ["--compat", "eacgm"])
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "words")
         open(path, "w").write("gpus=2,xid=1:79:1")
-        watch = subprocess.Popen([gpuscope, "gpu", "--nvml", nvml, "-w", "100ms", *view], text=True, stdout=subprocess.DEVNULL,
+        watch = subprocess.Popen([gpuscope, "gpu", "--nvml", nvml, "-i", "100ms", *view], text=True, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.PIPE, env={**os.environ, "FAKE_NVML_FILE": path})
         told = watch.stderr.readline()
         check(told == "gpuscope: 00000000:11:00.0: XID 79: GPU has fallen off the bus\n", f"{view}: {told}")
@@ -128,11 +128,11 @@ check("processes" not in doc, "gswarm: no processes")
 table = run(words="gpus=2,board=h200")
 check("NVIDIA H200" in table and "300 W" in table and "gpu --nvml" in table, "table: values and processes")
 check("no process" in run(words="gpus=1,nopids"), "table: nobody")
-run("--accounting", "-w", "0.05", "-n", "1", words="gpus=2,accounting=777")
+run("--accounting", "-i", "0.05", "-n", "1", words="gpus=2,accounting=777")
 check(not run.stderr, f"accounting: nothing to be said: {run.stderr}")
-run("--accounting", "-w", "0.05", "-n", "1")
+run("--accounting", "-i", "0.05", "-n", "1")
 check("`nvidia-smi -am 1`" in run.stderr, "accounting: that it is off is told")
-check("lost" in run("-w", "0.05", "-n", "1", words="gpus=2,lost=1"), "table: a lost GPU is told")
+check("lost" in run("-i", "0.05", "-n", "1", words="gpus=2,lost=1"), "table: a lost GPU is told")
 check(run("--topology", words="gpus=3,board=a100").split()[4:8] == ["GPU0", "X", "NV4", "NODE"], "topology")
 check("energy_joules" in run("--fields", "help", library=None), "--fields help")
 names = [line.split()[0] for line in run("--fields", "help", library=None).splitlines()]
@@ -174,17 +174,17 @@ check(text.splitlines()[2].endswith("gpuscope"), f"--pmon on a terminal: {text}"
 run(library=nvml_old, words="gpus=1,board=t4")
 
 # What a user may do wrong: one line, status 2.
-for args in (["--format", "xml"], ["--fields", "nothing"], ["--dmon=x"], ["--compat", "dcgm"], ["-w", "-1"], ["-w", "x"],
+for args in (["--format", "xml"], ["--fields", "nothing"], ["--dmon=x"], ["--compat", "dcgm"], ["-i", "-1"], ["-i", "x"],
              ["-n", "0"], ["-n", "-1"], ["extra"], ["--pmon", "--format", "json"], ["--dmon", "--fields", "power_watts"],
-             ["--topology", "-w", "1"], ["--window", "nan"], ["-i", ","], ["--dmon", "--pmon"], ["--pmon", "--compat", "eacgm"],
-             ["--topology", "-i", "0"], ["--topology", "-n", "2"], ["--topology", "--fields", "power_watts"],
+             ["--topology", "-i", "1"], ["--window", "nan"], ["-g", ","], ["--dmon", "--pmon"], ["--pmon", "--compat", "eacgm"],
+             ["--topology", "-g", "0"], ["--topology", "-n", "2"], ["--topology", "--fields", "power_watts"],
              ["--topology", "--compat", "eacgm"], ["--topology", "--devices"], ["--pmon", "--devices"], ["--dmon", "--processes"],
-             ["--processes", "--fields", "power_watts"], ["--format", "csv", "--devices", "--processes"], ["-w", "9ms"], ["-w", "25h"]):
+             ["--processes", "--fields", "power_watts"], ["--format", "csv", "--devices", "--processes"], ["-i", "9ms"], ["-i", "25h"]):
     run(*args, expect=2)
     check(run.stderr.startswith("gpuscope gpu: "), f"{args}: {run.stderr}")
 
 # A driver that is slower than asked for: what is left out is counted, and nothing is caught up.
-text = run("-w", "50ms", "-n", "4", "--format", "json", words="gpus=1,slow=DeviceGetMemoryInfo_v2:120")
+text = run("-i", "50ms", "-n", "4", "--format", "json", words="gpus=1,slow=DeviceGetMemoryInfo_v2:120")
 docs, at = [], 0
 while text[at:].strip():
     doc, end = json.JSONDecoder().raw_decode(text[at:].lstrip())
@@ -209,7 +209,7 @@ for words, library, says in (("init=9", nvml, "not loaded"), ("init=18", nvml, "
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "words")
     open(path, "w").write("gpus=2")
-    watch = subprocess.Popen([gpuscope, "gpu", "--nvml", nvml, "-w", "0.05", "--format", "json"], text=True,
+    watch = subprocess.Popen([gpuscope, "gpu", "--nvml", nvml, "-i", "0.05", "--format", "json"], text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "FAKE_NVML_FILE": path})
     seen = []
 
@@ -232,9 +232,9 @@ with tempfile.TemporaryDirectory() as folder:
     check(watch.returncode == 0, f"watch: SIGINT ended it with {watch.returncode}: {err}")
 
 # As nvidia-smi's, --dmon and --pmon go on in a pipe until interrupted or until their reader ends; the help says so.
-check("--dmon and --pmon repeat until interrupted" in " ".join(run("--help", library=None).split()), "help: endless")
+check("--dmon and --pmon repeat until interrupted" in " ".join(run("--help-all", library=None).split()), "help: endless")
 for view in ("--dmon", "--pmon"):
-    endless = [gpuscope, "gpu", "--nvml", nvml, view, "-w", "0.05"]
+    endless = [gpuscope, "gpu", "--nvml", nvml, view, "-i", "0.05"]
     with subprocess.Popen(endless, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           env={**os.environ, "FAKE_NVML": "gpus=1"}) as watch:  # fmt: skip
         check(all(watch.stdout.readline() for _ in range(2 + 5)), f"{view}: goes on in a pipe")

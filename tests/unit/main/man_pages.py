@@ -10,7 +10,7 @@ import sys
 gpuscope, folder = sys.argv[1:]
 wrong = []
 for command in ("agent", "gpu", "job", "probes", "trace", "report", "explain", "open", "top"):
-    run = subprocess.run([gpuscope, command, "--help"], capture_output=True, text=True,
+    run = subprocess.run([gpuscope, command, "--help-all"], capture_output=True, text=True,
                          env={**os.environ, "ARGP_HELP_FMT": "rmargin=200"})
     if run.returncode != 0:
         sys.exit(f"gpuscope {command} --help ended with {run.returncode}: {run.stderr}")
@@ -19,7 +19,7 @@ for command in ("agent", "gpu", "job", "probes", "trace", "report", "explain", "
         found = re.match(r"\s+(-\w|-\?)?,?\s*(--[a-z-]+)", line)
         if found:
             told |= {option for option in found.groups() if option}
-    if "--help" not in told or len(told) < 6:
+    if "--help-all" not in told or len(told) < 6:
         sys.exit(f"cannot read the help of gpuscope {command}: found {sorted(told)}")
     path = os.path.join(folder, f"gpuscope-{command}.{8 if command == 'agent' else 1}")
     page = open(path).read().replace("\\-", "-").split(".SH OPTIONS")[1].split(".SH EXIT")[0].split(".SH CONFIGURATION")[0]

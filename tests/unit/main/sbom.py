@@ -1,12 +1,15 @@
-"""The bill of materials names every library that meson has found for the program, and how it is linked.
+"""The bill of materials names every library that meson has found for the program, and how it is linked; the licenses of those that
+are linked in are listed, and refused where they do not go together.
 
 usage: sbom.py SBOM_PY BUILD_FOLDER
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 
 tool, build = sys.argv[1:]
 
@@ -37,4 +40,22 @@ for d in json.loads(run('meson', 'introspect', build, '--dependencies')):
     static = any(a.endswith('.a') for a in d['link_args'])
     assert linked[p['SPDXID']] == ('STATIC_LINK' if static else 'DYNAMIC_LINK'), p
 assert linked[packages['libiberty']['SPDXID']] == 'STATIC_LINK' and linked[packages['glibc']['SPDXID']] == 'DYNAMIC_LINK'
+
+
+def licenses(bill):
+    with tempfile.NamedTemporaryFile('w', suffix='.json') as f:
+        json.dump(bill, f)
+        f.flush()
+        return subprocess.run([sys.executable, os.path.join(os.path.dirname(tool), 'licenses.py'), f.name], capture_output=True, text=True, check=False)
+
+
+listed = licenses(sbom)
+assert listed.returncode == 0, listed.stderr
+for p in sbom['packages']:
+    row = re.search(rf'(?m)^{re.escape(p["name"])} +\S+ +(\S.*?)  ', listed.stdout)
+    assert bool(row) == (linked.get(p['SPDXID']) == 'STATIC_LINK'), p['name']
+    assert not row or row[1] in p['licenseDeclared'], row[0]
+packages['libiberty']['licenseDeclared'] = 'GPL-2.0-only'
+refused = licenses(sbom)
+assert refused.returncode == 1 and 'libiberty: GPL-2.0-only' in refused.stderr and not refused.stdout, refused
 print(f'{len(packages) - 1} libraries')
