@@ -18,7 +18,7 @@ LANES_IN_TABLE, NAME_MAX, ROWS_OF_STATEMENT, CALLS_MAX = 3, 255, 500, 200000
 
 def read_calls(file, args):
     """[(begin, end, name)] in ns, and how many have no time."""
-    calls, untimed, offset, first = [], 0, None, None
+    calls, untimed, offset = [], 0, None
     for row in csv.DictReader(file):
         if not row['dur_ns'] or not row['start_wall']:
             untimed += 1
@@ -27,12 +27,13 @@ def read_calls(file, args):
         if offset is None:  # from the boot clock to time of day
             whole, fraction = row['start_wall'].rstrip('Z').split('.')
             seconds = datetime.datetime.fromisoformat(whole + '+00:00').timestamp()
-            offset, first = int(seconds) * 10**9 + int(fraction) - begin, begin
-        after = (begin - first) / 1e9
-        if after >= args.begin and (args.seconds is None or after < args.begin + args.seconds):
-            # One that took no time is open for a nanosecond, so that it is seen.
-            calls.append((begin + offset, begin + offset + max(1, int(row['dur_ns'])), row['function'][:NAME_MAX]))
-    return calls, untimed
+            offset = int(seconds) * 10**9 + int(fraction) - begin
+        # One that took no time is open for a nanosecond, so that it is seen.
+        calls.append((begin + offset, begin + offset + max(1, int(row['dur_ns'])), row['function'][:NAME_MAX]))
+    # They stand in the order of their ends: the first one need not have begun first.
+    first = min((begin for begin, _, _ in calls), default=0)
+    last = float('inf') if args.seconds is None else args.begin + args.seconds
+    return [c for c in calls if args.begin <= (c[0] - first) / 1e9 < last], untimed
 
 
 def lanes_of(calls):
@@ -52,11 +53,20 @@ def quote(name):
     return 'NULL' if name is None else "'" + name.replace('\\', '\\\\').replace("'", "''") + "'"
 
 
+# A column where there is none of that name: of MariaDB and MySQL alike, the latter of which has no ADD COLUMN IF NOT EXISTS.
+ADD_LANE = """SET @gpuscope = (SELECT IF(COUNT(*), 'DO 0', 'ALTER TABLE `CudaEvent` ADD COLUMN `{name}` {type}')
+    FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'CudaEvent' AND column_name = '{name}');
+PREPARE gpuscope FROM @gpuscope;
+EXECUTE gpuscope;
+DEALLOCATE PREPARE gpuscope;
+"""
+
+
 def write_sql(rows, n_lanes, out):
     n_lanes = max(n_lanes, LANES_IN_TABLE)
     names = ', '.join(f'`event{k + 1}`' for k in range(n_lanes))
     for k in range(LANES_IN_TABLE, n_lanes):
-        out.write(f'ALTER TABLE `CudaEvent` ADD COLUMN IF NOT EXISTS `event{k + 1}` CHAR({NAME_MAX});\n')
+        out.write(ADD_LANE.format(name=f'event{k + 1}', type=f'CHAR({NAME_MAX})'))
     out.write(f'START TRANSACTION;\nDELETE FROM `CudaEvent` WHERE `time` BETWEEN {rows[0][0] / 1e9!r} AND {rows[-1][0] / 1e9!r};\n')
     for i in range(0, len(rows), ROWS_OF_STATEMENT):
         values = [f'({at / 1e9!r}, {", ".join(quote(x) for x in lanes + [None] * (n_lanes - len(lanes)))})' for at, lanes in rows[i:i + ROWS_OF_STATEMENT]]

@@ -85,6 +85,8 @@ start() {
 	[ "$(id -u)" != 0 ] || { as=(--user=65534) && chmod 711 "$dir" && install -d -o 65534 "$dir/data" "$dir/run"; }
 	mkdir -p "$dir/data" "$dir/run"
 	[ -d "$dir/data/mysql" ] || create_data
+	# Of a server that was killed; MySQL believes its number also of a process that has ended.
+	rm -f "$dir/run/socket" "$dir/run/socket.lock"
 	: >"$dir/pid"
 	local settings=--no-defaults
 	[ ! -e "$dir/my.cnf" ] || settings=--defaults-file=$dir/my.cnf
