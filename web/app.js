@@ -33,7 +33,7 @@ function choose() {
 	switch (parts[1]) {
 	case 'gpus': return gpuList(query)
 	case 'nodes': return nodes()
-	case 'node': return node(parts[2])
+	case 'node': return node(parts[2], () => mayControl)
 	case 'gpu': return gpu(parts[2], parts[3], query)
 	case 'process': return process(parts[2], parts[3])
 	case 'work': return work()

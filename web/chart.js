@@ -147,7 +147,7 @@ export class Lines extends Chart {
 	}
 
 	show(data) {
-		const end = new Date(data.end).getTime() / 1000, names = data.rows.map(row => `GPU ${row.gpu}`)
+		const end = new Date(data.end_time).getTime() / 1000, names = data.rows.map(row => `GPU ${row.gpu}`)
 		const columns = [Array.from({ length: data.points }, (_, i) => end - (data.points - 1 - i) * data.step_seconds), ...data.rows.map(row => bridged(row.v.map(v => (v < 0 ? null : v / 100 * data.full * this.scale))))]
 		const any = columns.slice(1).some(column => column.some(v => v !== null))
 		this.note.textContent = any ? (data.next ? `The first ${data.rows.length} of ${data.total} GPUs.` : '') : 'No data for this time.'

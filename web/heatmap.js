@@ -149,7 +149,7 @@ export class Heatmap {
 
 	/* With the time around what was pointed at, some columns to both sides, in seconds since 1970. */
 	open() {
-		const row = this.rows && this.rows[this.at.row], { end, points, step_seconds: step } = this.data || {}, half = Math.max(30, 10 * step), now = new Date(end).getTime() / 1000
+		const row = this.rows && this.rows[this.at.row], { end_time: end, points, step_seconds: step } = this.data || {}, half = Math.max(30, 10 * step), now = new Date(end).getTime() / 1000
 		const to = Math.min(now, now - (points - 1 - this.at.column) * step + half)
 		if (row) this.onOpen(row, to - 2 * half, to)
 	}

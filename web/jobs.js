@@ -35,7 +35,7 @@ export function reports() {
 		const found = await get(`/api/v1/job-reports?limit=${Math.min(shown, 2000)}&${filters()}`)
 		put(rows, table(found.reports, [
 			['Compare', pick], ['Job', jobLink, '', r => r.job], ['Name', r => r.name || none, 'cut hide-small', r => r.name], ['User', r => r.user || none, '', r => r.user], ['Node', r => r.node_name, 'hide-small', r => r.node_name], ['State', stateOf, '', r => r.state],
-			['Class', r => r.class || none, '', r => r.class], ['Score', r => score(r.score), '', r => r.score], ['Measured from', r => time(r.begin), '', r => r.begin], ['For', r => long(r.duration_seconds), 'n', r => r.duration_seconds],
+			['Class', r => r.class || none, '', r => r.class], ['Score', r => score(r.score), '', r => r.score], ['Measured from', r => time(r.start_time), '', r => r.start_time], ['For', r => long(r.duration_seconds), 'n', r => r.duration_seconds],
 		], filters() ? 'No report matches.' : 'No report has come yet. Agents with a head send them; so does gpuscope job --head.'))
 		more.hidden = !found.next || shown >= 2000
 		all.disabled = found.reports.length < 2
@@ -55,7 +55,7 @@ export function job(id) {
 	function show(r) {
 		const j = map(list(r.document.jobs)[0]), s = map(r.document.monitoring_session)
 		put(title, `Job ${r.job} `, stateOf(r))
-		put(where, [text(j.job_name), r.user, r.source === 'agent' ? h('a', { href: `#/node/${r.node}` }, r.node_name) : r.node_name, text(j.partition) && `partition ${text(j.partition)}`, text(j.account) && `account ${text(j.account)}`, `measured ${time(r.begin)} to ${time(r.end)} by gpuscope ${r.source}`,
+		put(where, [text(j.job_name), r.user, r.source === 'agent' ? h('a', { href: `#/node/${r.node}` }, r.node_name) : r.node_name, text(j.partition) && `partition ${text(j.partition)}`, text(j.account) && `account ${text(j.account)}`, `measured ${time(r.start_time)} to ${time(r.end_time)} by gpuscope ${r.source}`,
 			text(s.lost) && `lost: ${text(s.lost)}`].filter(Boolean).flatMap((x, i) => (i ? [' · ', x] : [x])).reduce((line, x) => { line.append(x); return line }, h('span')))
 		put(cards, ...jobCards(j))
 		put(body, ...jobPanels(j))
@@ -69,7 +69,7 @@ export function job(id) {
 		last = r
 		const same = (await get(`/api/v1/job-reports?limit=200&job=${encodeURIComponent(r.job)}&kind=${encodeURIComponent(r.kind)}`)).reports.filter(x => x.id !== r.id)
 		const runs = new URLSearchParams(Object.entries({ name: r.name, user: r.user }).filter(([, v]) => v))
-		put(others, h('h2', {}, 'Other reports of this job'), table(same, [['Node', x => x.node_name], ['Report', jobLink], ['State', stateOf], ['Class', x => x.class], ['Score', x => score(x.score)], ['Measured from', x => time(x.begin)]], 'There are none from other nodes or times.'),
+		put(others, h('h2', {}, 'Other reports of this job'), table(same, [['Node', x => x.node_name], ['Report', jobLink], ['State', stateOf], ['Class', x => x.class], ['Score', x => score(x.score)], ['Measured from', x => time(x.start_time)]], 'There are none from other nodes or times.'),
 			r.name ? h('p', {}, h('a', { href: `#/job-compare?${runs}` }, 'Compare all runs of this name')) : '')
 	}
 	return { title: 'Job', refresh, close() {}, element: h('div', {}, title, where, cards, body, h('section.panel', {}, others), h('p', {}, h('a', { href: '#/work' }, 'All jobs'))) }

@@ -23,14 +23,14 @@ const nanoseconds = v => (v >= 1e9 ? `${(v / 1e9).toFixed(2)} s` : v >= 1e6 ? `$
 const evidence = e => `${e.key} ${e.before_ns === undefined ? `${count(e.before_count)} \u2192 ${count(e.after_count)}` : `${nanoseconds(e.before_ns)} \u2192 ${nanoseconds(e.after_ns)}`}`
 
 const finding = f => h('li', {},
-	h('span', { class: `state ${f.ended_s === null ? 'warning' : 'ok'}` }, f.ended_s !== null ? f.became_usual ? 'usual now' : 'over' : 'holds'), ' ', f.text,
+	h('span', { class: `state ${f.ended_seconds === null ? 'warning' : 'ok'}` }, f.ended_seconds !== null ? f.became_usual ? 'usual now' : 'over' : 'holds'), ' ', f.text,
 	facts([['Since', `${time(f.since)}${f.job ? `, job ${f.job}` : ''}`], ['Cause', f.cause ? `${f.cause.text} (confidence ${percent(f.cause.confidence)})` : 'not known'],
-		['Evidence', f.evidence.map(evidence).join(', ')], ['What to do', f.advice], ['See', h('code', {}, f.command)]]))
+		['Evidence', f.evidence.map(evidence).join(', ')], ['What to do', f.advice], ['See', h('code', {}, f.see)]]))
 
 /* Those that hold first, the newest before the others. */
 function findingList(d) {
 	if (!d.enabled) return h('p.empty', {}, 'Findings are off: ', h('code', {}, 'findings.enabled'))
-	const list = d.findings.slice().reverse().sort((a, b) => (a.ended_s !== null) - (b.ended_s !== null))
+	const list = d.findings.slice().reverse().sort((a, b) => (a.ended_seconds !== null) - (b.ended_seconds !== null))
 	return list.length ? h('ul.alerts.findings', {}, list.map(finding)) : h('p.empty', {}, 'Nothing was found.')
 }
 

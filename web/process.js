@@ -41,7 +41,7 @@ export function process(node, pid) {
 	}
 
 	async function read(p) {
-		const end = seconds(p.last_seen), from = end - Number(range.value), started = p.started ? `&started=${seconds(p.started).toFixed(3)}` : ''
+		const end = seconds(p.last_seen), from = end - Number(range.value), started = p.start_time ? `&started=${seconds(p.start_time).toFixed(3)}` : ''
 		return get(`/api/v1/process-series?node=${node}&pid=${pid}${started}&from=${Math.floor(from)}&to=${Math.ceil(end) + 1}&points=${range.value > LIVE ? 400 : 150}`)
 	}
 
@@ -91,13 +91,13 @@ export function process(node, pid) {
 		gone.textContent = p.running ? '' : `It has ended, or its node is silent. Last seen ${time(p.last_seen)}.`
 		gone.hidden = p.running
 		put(cards, card(percent(p.sm_ratio), 'of SMs, all its GPUs'), card(bytes(p.gpu_memory_used_bytes), 'on GPUs'), card(percent(p.cpu_ratio), 'of one processor'), card(bytes(p.host_memory_bytes), 'of the host\'s memory'),
-			card(p.cpu_seconds === null ? none : duration(p.cpu_seconds), 'of CPU time'), card(p.started ? duration(seconds(p.last_seen) - seconds(p.started)) : none, 'running'), card(count(p.threads), 'threads'))
+			card(p.cpu_seconds === null ? none : duration(p.cpu_seconds), 'of CPU time'), card(p.start_time ? duration(seconds(p.last_seen) - seconds(p.start_time)) : none, 'running'), card(count(p.threads), 'threads'))
 		put(gpus, table(p.gpus, [
 			['GPU', g => h('a', { href: `#/gpu/${node}/${g.gpu}` }, `GPU ${g.gpu}`)], ['Its memory', g => `${bytes(g.memory_used_bytes)} of ${bytes(g.memory_total_bytes)}`, 'n'],
 			['Its share of SMs', g => bar(g.sm_ratio)], ['GPU busy, all processes', g => bar(g.utilization_ratio)], ['Model', g => g.name, 'hide-small cut'],
 		], 'It is on no GPU.'))
 		put(account, ...[Object.keys(p.thread_seconds).length ? times(p) : h('p.note', {}, 'Available if an agent measures its job. For any process: ', h('code', {}, `gpuscope trace -p ${p.pid}`))].flat().filter(Boolean))
-		put(who, table([['Command', p.command], ['User', p.user], ['Job', p.job], ['Container', p.container], ['Parent', p.parent_pid], ['State', p.state], ['Started', p.started && time(p.started)], ['Last seen', time(p.last_seen)]], [['', x => x[0]], ['', x => x[1] || none, 'wrap']], ''))
+		put(who, table([['Command', p.command], ['User', p.user], ['Job', p.job], ['Container', p.container], ['Parent', p.parent_pid], ['State', p.state], ['Started', p.start_time && time(p.start_time)], ['Last seen', time(p.last_seen)]], [['', x => x[0]], ['', x => x[1] || none, 'wrap']], ''))
 		await draw(p)
 	}
 	return {

@@ -71,7 +71,7 @@ function findings(d) {
 	if (!rows.length && !hangs.length) return null
 	return h('section.panel', { id: 'findings' }, h('h2', {}, 'Findings'), h('ul.advice', {},
 		hangs.map(x => h('li', {}, h('b', {}, text(x.text)), h('p.note', {}, `after ${ns(x.since_ns)}`), maps(x.by_rank).slice(0, 16).map(r => h('p', {}, text(r.text))))),
-		rows.slice(0, 100).map(f => h('li', {}, h('b', {}, text(f.text)), h('p', {}, `after ${number(f.since_s)} s; cause: ${text(map(f.cause).text) || 'not known'}`), text(f.advice) ? h('p', {}, text(f.advice)) : null))))
+		rows.slice(0, 100).map(f => h('li', {}, h('b', {}, text(f.text)), h('p', {}, `after ${number(f.since_seconds)} s; cause: ${text(map(f.cause).text) || 'not known'}`), text(f.advice) ? h('p', {}, text(f.advice)) : null))))
 }
 
 /* --- tables --- */
@@ -114,7 +114,7 @@ function communication(d) {
 function host(d) {
 	return [
 		panel('Threads', maps(map(d.account).threads), [w('Thread', 'comm'), n('Thread id', 'tid'), n('Process', 'pid'), t('Wall time', 'wall_ns'), ...['cpu', 'gpu_wait', 'runqueue', 'lock', 'disk', 'network'].map(part => { const of = r => map(maps(r.components).find(c => c.component === part)).ns; return [PARTS[part], r => ns(of(r)), 'n', of] }), n('Launches', 'launches')], lacks(d, 'account')),
-		panel('Processes', maps(d.processes), [n('Process', 'pid'), w('Name', 'comm'), w('Command', 'cmdline'), w('Container', 'container')], lacks(d, 'processes')),
+		panel('Processes', maps(d.processes), [n('Process', 'pid'), w('Name', 'comm'), w('Command', 'command'), w('Container', 'container')], lacks(d, 'processes')),
 		panel('Errors', maps(d.errors), [w('Function', 'function'), w('Error', 'name'), n('Code', 'code'), n('Count', 'count')], lacks(d, 'errors')),
 		panel('Calls that had not returned', maps(d.open_calls), [w('Function', 'function'), w('Thread', 'comm'), n('Thread id', 'tid'), t('Open for', 'age_ns')], lacks(d, 'open_calls')),
 	]

@@ -94,8 +94,8 @@ export function sessions(may) {
 		const s = await get(`/api/v1/sessions?limit=${shown}`)
 		const focus = document.activeElement && list.contains(document.activeElement) ? document.activeElement.getAttribute('aria-label') : null
 		put(list, table(s.sessions, [
-			['', pick], ['Name', x => x.name, 'name', x => x.name], ['State', x => state(x.state), '', x => x.state], ['Started', x => ago(x.start), '', x => x.start],
-			['Lasted', x => duration(((x.end ? new Date(x.end) : new Date()) - new Date(x.start)) / 1000), 'n'],
+			['', pick], ['Name', x => x.name, 'name', x => x.name], ['State', x => state(x.state), '', x => x.state], ['Started', x => ago(x.start_time), '', x => x.start_time],
+			['Lasted', x => duration(((x.end_time ? new Date(x.end_time) : new Date()) - new Date(x.start_time)) / 1000), 'n'],
 			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Annotations', x => x.annotations, 'n'],
 			['', x => h('div.row', {}, may() && x.state === 'active' ? change(x, 'stop', 'Stopped') : null, may() && x.state !== 'active' ? change(x, 'resume', 'Resumed') : null,
 				h('a.button', { href: `#/plots/${x.id}`, 'aria-label': `Plots of ${x.name}` }, 'Plots'), exports(x), may() && x.state !== 'active' ? forget(x) : null)],

@@ -5,6 +5,8 @@ import { h, put, table, state, bar, percent, watts, celsius, bytes, count, ago, 
 import { Heatmap, legend, severity } from './heatmap.js'
 import { jobLink, reports, score } from './jobs.js'
 import { gpuLink, nodeLink, processLink } from './links.js'
+import { recorder } from './recorder.js'
+import { stepTables } from './steps.js'
 import { onTheme } from './theme.js'
 import { valueGroups } from './values.js'
 
@@ -152,7 +154,8 @@ export function perProcess(rows) {
 
 const ofThen = n => (n.healthy ? [] : ['No samples for ', ago(n.last_sample), '; these are its last values.'])
 
-export function node(id) {
+export function node(id, may) {
+	const flight = recorder(id, may)
 	const title = h('h1', {}, 'Node'), old = h('p.error'), cards = h('div.cards'), list = h('div'), processes = h('div')
 	async function refresh() {
 		const [n, p] = await Promise.all([get(`/api/v1/nodes/${id}`), get(`/api/v1/processes?node=${id}&limit=200`)])
@@ -164,8 +167,9 @@ export function node(id) {
 			card(count(n.lost_samples), 'samples lost'))
 		put(list, table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))
 		put(processes, table(perProcess(p.processes), processColumns, 'No process is on a GPU.'))
+		flight.refresh()
 	}
-	return { title: 'Node', refresh, close() {}, element: h('div', {}, title, old, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), list), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+	return { title: 'Node', refresh, close() {}, element: h('div', {}, title, old, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), list), h('section.panel', {}, h('h2', {}, 'Processes'), processes), flight.element) }
 }
 
 const ranges = [[300, 'last 5 minutes'], [3600, 'last hour'], [21600, 'last 6 hours'], [86400, 'last day'], [604800, 'last week']]
@@ -174,7 +178,7 @@ const ranges = [[300, 'last 5 minutes'], [3600, 'last hour'], [21600, 'last 6 ho
 export async function sessionEvents(from, to) {
 	const found = [], inside = at => at >= from && at <= to, seconds = text => new Date(text).getTime() / 1000
 	for (const s of (await get('/api/v1/sessions?limit=20')).sessions) {
-		const begin = seconds(s.start), end = s.end ? seconds(s.end) : Infinity
+		const begin = seconds(s.start_time), end = s.end_time ? seconds(s.end_time) : Infinity
 		if (begin > to || end < from) continue
 		if (inside(begin)) found.push({ at: begin, text: `${s.name} begins` })
 		if (inside(end)) found.push({ at: end, text: `${s.name} ends` })
@@ -266,20 +270,21 @@ export const jobColumns = [
 
 /* What a head found of ranks of jobs over nodes: an agent's findings are on its own page. */
 const findingKinds = { late_rank: 'late rank', hang: 'hang', mismatch: 'mismatch', slowdown: 'slowdown' }
-const findingState = f => (f.end ? h('span', { class: 'state ok' }, 'over') : h('span', { class: `state ${f.kind === 'hang' || f.kind === 'mismatch' ? 'critical' : 'warning'}` }, 'holds'))
+const findingState = f => (f.end_time ? h('span', { class: 'state ok' }, 'over') : h('span', { class: `state ${f.kind === 'hang' || f.kind === 'mismatch' ? 'critical' : 'warning'}` }, 'holds'))
 const findingColumns = [
-	['Finding', f => findingKinds[f.kind] || f.kind, '', f => f.kind], ['State', findingState, '', f => (f.end ? 0 : 1)], ['Job', f => f.job || none, '', f => f.job], ['What', f => f.text, 'wrap'],
-	['Since', f => time(f.begin), '', f => f.begin], ['Until', f => (f.end ? time(f.end) : none), 'hide-small', f => f.end || ''],
+	['Finding', f => findingKinds[f.kind] || f.kind, '', f => f.kind], ['State', findingState, '', f => (f.end_time ? 0 : 1)], ['Job', f => f.job || none, '', f => f.job], ['What', f => f.text, 'wrap'],
+	['Since', f => time(f.start_time), '', f => f.start_time], ['Until', f => (f.end_time ? time(f.end_time) : none), 'hide-small', f => f.end_time || ''],
 ]
 
 export function work() {
-	const jobs = h('div'), processes = h('div'), stored = reports(), findings = h('div')
+	const jobs = h('div'), processes = h('div'), stored = reports(), findings = h('div'), steps = h('div')
 	async function refresh() {
-		const [j, p, f] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), peer === 'agent' ? null : get('/api/v1/findings?limit=20'), stored.refresh()])
+		const [j, p, f, s] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), peer === 'agent' ? null : get('/api/v1/findings?limit=20'), peer === 'agent' ? null : get('/api/v1/steps?limit=100'), stored.refresh()])
 		if (f) put(findings, table(f.findings, findingColumns, 'Nothing was found. Ranks are compared where gpuscope trace --head traces their nodes.'))
+		if (s) put(steps, ...stepTables(s.steps))
 		put(jobs, table(j.jobs, jobColumns, 'No process on a GPU belongs to a known job.'))
 		put(processes, table(perProcess(p.processes), processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 	}
-	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), peer === 'agent' ? null : h('section.panel', { 'aria-label': 'Findings' }, h('h2', {}, 'Ranks over nodes'), findings), stored.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), peer === 'agent' ? null : h('section.panel', { 'aria-label': 'Findings' }, h('h2', {}, 'Ranks over nodes'), findings), peer === 'agent' ? null : h('section.panel', { 'aria-label': 'Steps' }, h('h2', {}, 'Steps of ranks'), steps), stored.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
 
