@@ -30,10 +30,10 @@ import layer_cluster  # noqa: F401
 
 INTRODUCTION = '''# How accurate the figures are
 
-Written by `make accuracy`, which measures again on any machine: each row is a figure that gpuscope
-reported and the same figure of an independent source, taken in the same run. "Allowed" is how far
-apart they may be, and why; a figure outside of it is marked NOT, and the command then ends with
-status 1. Figures that a machine cannot provide are left out with the reason.
+`make accuracy` writes this page, and can measure again on any machine. Each row compares a figure
+that gpuscope reported with the same figure from an independent source, taken in the same run.
+"allowed" is how far apart the two may be, and why. A figure outside of it is marked NOT, and the
+command then ends with status 1. A part that the machine cannot measure is skipped, with the reason.
 
 '''
 

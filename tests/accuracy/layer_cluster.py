@@ -55,6 +55,6 @@ def delivered(m):
     done = subprocess.run(['df', '--output=used,avail', '-k', '/'], capture_output=True, text=True, check=True)
     used, available = map(int, done.stdout.split()[-2:])
     m.figure('used share of /', frame['disk_util'][0], 'df: used / (used + available)', 100 * used / (used + available), 1,
-             'what is written between the two', '%')  # fmt: skip
+             'writes between the two readings', '%')  # fmt: skip
     m.true('missed readings are said', missed >= 0 and batches > 0, told)
     head.stop()

@@ -45,11 +45,12 @@ def copied(m):
     m.figure('bytes read', w.job['metrics']['read_bytes'] - start, 'the program', read, 4096, "the interpreter's own files", 'B')
     m.figure('bytes written', w.job['metrics']['write_bytes'], 'the program', written, unit='B')
     m.figure('bytes read, with the interpreter', w.job['metrics']['read_bytes'], '/proc/PID/io rchar', w.kernel['rchar'],
-             0.001 * w.kernel['rchar'], 'what is no file: the line that starts it', 'B')  # fmt: skip
+             0.001 * w.kernel['rchar'], 'no file: the line that starts the program', 'B')  # fmt: skip
     m.figure('bytes written, with the pipe to us', w.job['metrics']['write_bytes'], '/proc/PID/io wchar', w.kernel['wchar'],
-             len(w.out), 'what it prints is no file', 'B')  # fmt: skip
+             len(w.out), 'its output goes to a pipe, not to a file', 'B')  # fmt: skip
     m.figure('read and write calls', sum(w.calls(x) for x in ('read', 'pread64', 'readv', 'write', 'pwrite64', 'writev')),
-             '/proc/PID/io syscr + syscw', w.kernel['syscr'] + w.kernel['syscw'], 8, 'the line that starts it; execve reads the heads of programs')  # fmt: skip
+             '/proc/PID/io syscr + syscw', w.kernel['syscr'] + w.kernel['syscw'], 8,
+             'the line that starts the program; execve reads the first bytes of programs')  # fmt: skip
     m.figure('bytes on the file system', sum(f['read_bytes'] + f['write_bytes'] for f in w.job['file_systems']),
              "the report's own sum", w.job['metrics']['total_io_bytes'], unit='B')  # fmt: skip
 
@@ -59,9 +60,9 @@ def dd(m):
     source = file_of(m.path('source'), 4 << 20)
     w = Whole(m, 'dd', f'if={source}', f'of={m.path("target")}', 'bs=4096')
     records = [int(line.split('+')[0]) for line in w.out.splitlines() if 'records' in line]
-    m.figure('write: calls', w.calls('write'), 'dd: records out', records[1], 4, 'its own three lines')
+    m.figure('write: calls', w.calls('write'), 'dd: records out', records[1], 4, 'three lines that dd prints')
     m.figure('bytes written', w.job['metrics']['write_bytes'], 'dd', records[1] * 4096, unit='B')
-    m.figure('bytes read', w.job['metrics']['read_bytes'], 'dd', records[0] * 4096, 16 << 10, "the loader's reads", 'B')
+    m.figure('bytes read', w.job['metrics']['read_bytes'], 'dd', records[0] * 4096, 16 << 10, 'reads of the dynamic loader', 'B')
 
 
 @layer('the page cache')
@@ -69,10 +70,10 @@ def cache(m):
     size = 8 << 20
     source = file_of(m.path('source'), size)
     w = Whole(m, work_load(), 'cached', source)
-    m.figure('bytes read', w.job['metrics']['read_bytes'], 'the program: twice the file', 2 * size, 16 << 10, "the loader's reads", 'B')
+    m.figure('bytes read', w.job['metrics']['read_bytes'], 'the program: twice the file', 2 * size, 16 << 10, 'reads of the dynamic loader', 'B')
     m.figure('of that from memory', w.job['page_cache']['cached_read_bytes'],
              'twice the file - /proc/PID/io read_bytes', 2 * size - w.kernel['read_bytes'], 256 << 10,
-             'the loader; reading ahead', 'B')  # fmt: skip
+             'the dynamic loader; readahead', 'B')  # fmt: skip
 
 
 @layer('past the page cache')
@@ -206,11 +207,11 @@ def fio(m):
     told = fio_of(w.out)
     for way, call in (('read', 'pread64'), ('write', 'pwrite64')):
         n = told[way]['total_ios']
-        m.figure(f'{call}: calls', w.calls(call), 'fio', n, 0.001 * n + 4, "the loader's own")
+        m.figure(f'{call}: calls', w.calls(call), 'fio', n, 0.001 * n + 4, 'calls of the dynamic loader')
         got = w.calls(call, 'total_ns') / max(1, w.calls(call)) / 1e3
         wanted = told[way]['clat_ns']['mean'] / 1e3
         m.figure(f'{call}: mean latency', got, "fio's clat", wanted, 0.4 * wanted + 5,
-                 '40 % and 5 us: fio measures around the probes, and is preempted there', 'us')  # fmt: skip
+                 "40 % and 5 us: fio's time includes the probes, and it may be preempted there", 'us')  # fmt: skip
         m.figure(f'{way}: bytes', w.job['metrics'][f'{way}_bytes'], 'fio', told[way]['io_bytes'],
                  0.01 * told[way]['io_bytes'] + (64 << 10), "1 %: fio's own files", 'B')  # fmt: skip
 

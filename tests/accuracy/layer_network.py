@@ -89,7 +89,7 @@ def socket_counts(m):
     w = Whole(m, PYTHON, '-c', INFO)
     # A FIN and the SYN take a number each.
     m.figure('bytes sent', w.job['metrics']['network_bytes_sent'], 'TCP_INFO bytes_acked, as ss -i shows it', int(w.out), 2,
-             'SYN and FIN take a number each', 'B')  # fmt: skip
+             'SYN and FIN take one sequence number each', 'B')  # fmt: skip
 
 
 @layer('iperf3')

@@ -32,7 +32,7 @@ def burn(m):
              0.03 * w.kernel['runqueue_ns'] / 1e9 + 2 * END / 1e9, 'the end of the process, 3 %', 's')  # fmt: skip
     total = w.job['duration_seconds']
     m.figure('time in all states', sum(times.values()), "the report's wall time", total, 0.05 * total + 0.1,
-             'each begins and ends with looks of its own', 's')  # fmt: skip
+             'each begins and ends with its own reading', 's')  # fmt: skip
     m.true('no longer than it was followed, by our clock', sum(times.values()) <= w.most_seconds, (times, w.most_seconds))
 
 
@@ -41,12 +41,12 @@ def switches(m):
     w = Whole(m, work_load(), 'pingpong', 2000)
     u = w.usage
     m.figure('context switches of two processes', w.job['metrics']['context_switches'], 'rusage, children included',
-             u.ru_nvcsw + u.ru_nivcsw, 12, 'the start of the shell, and the ends', '')  # fmt: skip
+             u.ru_nvcsw + u.ru_nivcsw, 12, 'the start of the shell, start and end of the processes', '')  # fmt: skip
     w = Whole(m, work_load(), 'burn', 1)
     kernel = w.kernel['voluntary_ctxt_switches'] + w.kernel['nonvoluntary_ctxt_switches']
-    m.figure('context switches of one', w.job['metrics']['context_switches'], '/proc/PID/status', kernel, 3, 'its ends')
+    m.figure('context switches of one', w.job['metrics']['context_switches'], '/proc/PID/status', kernel, 3, 'start and end of the process')
     forced = w.job['figures']['forced_switches_per_core_second'] * w.job['figures']['cores'] * w.job['duration_seconds']
-    m.figure('forced switches', round(forced), '/proc/PID/status', w.kernel['nonvoluntary_ctxt_switches'], 3, 'its ends')
+    m.figure('forced switches', round(forced), '/proc/PID/status', w.kernel['nonvoluntary_ctxt_switches'], 3, 'start and end of the process')
 
 
 NAP = 'import time; began = time.monotonic(); time.sleep(0.7); print(time.monotonic() - began)'
@@ -115,7 +115,7 @@ for i in range(0, len(m), 65536): m[i]
 def faults(m):
     w = Whole(m, PYTHON, '-c', TOUCH)
     m.figure('minor faults', w.job['page_faults']['minor'], '/proc/PID/stat', w.kernel['minflt'], 3 + 0.001 * w.kernel['minflt'],
-             'its ends')  # fmt: skip
+             'start and end of the process')  # fmt: skip
     m.figure('minor faults', w.job['page_faults']['minor'], 'getrusage', w.usage.ru_minflt, 0.02 * w.usage.ru_minflt,
              'the start of the shell')  # fmt: skip
     path = m.path('cold')
@@ -123,7 +123,7 @@ def faults(m):
         f.write(os.urandom(16 << 20))
         os.fsync(f.fileno())
     w = Whole(m, PYTHON, '-c', COLD, path)
-    m.figure('major faults', w.job['page_faults']['major'], '/proc/PID/stat', w.kernel['majflt'], 3, 'its ends')
+    m.figure('major faults', w.job['page_faults']['major'], '/proc/PID/stat', w.kernel['majflt'], 3, 'start and end of the process')
 
 
 HOLD = '''
@@ -156,9 +156,9 @@ def memory(m):
                 name, value = line.split(':')
                 status[name] = int(value.split()[0]) << 10
         m.figure('memory in use', job['figures']['memory_used_bytes'], '/proc/PID/smaps_rollup', rollup['Rss'], 1 << 20,
-                 'counters that each processor keeps', 'B')  # fmt: skip
+                 'per-CPU counters of the kernel', 'B')  # fmt: skip
         m.figure('memory in use', job['figures']['memory_used_bytes'], '/proc/PID/status', status['VmRSS'], 1 << 20,
-                 'counters that each processor keeps', 'B')  # fmt: skip
+                 'per-CPU counters of the kernel', 'B')  # fmt: skip
         before = kernel_figures(p.pid)
         m.true('it only waits', before['cpu_ns'] > 0)
     finally:
@@ -178,7 +178,7 @@ def group(m):
         run = m.tool('job', '--cgroup', '/' + os.path.basename(folder), '-d', '0.5', '--format', 'json', status=0)
         found = json.loads(run.out)['jobs'][0]['figures']
         anonymous, cache = job_detail.stat_of(folder)
-        why = 'counters that each processor keeps'
+        why = 'per-CPU counters of the kernel'
         m.figure('anonymous memory', found['memory_anonymous_bytes'], 'memory.stat', anonymous, 1 << 20, why, 'B')
         m.figure('page cache', found['memory_cache_bytes'], 'memory.stat', cache, 1 << 20, why, 'B')
         m.figure('limit', found['memory_allocated_bytes'], 'written to the group', 48 << 20, unit='B')
@@ -200,7 +200,7 @@ def quota(m):
         stopped_s = (throttled_ns(folder) - read[0]) / 1e9
         m.figure('processors', w.job['figures']['cores'], 'written to the group', 0.02, 1e-9, 'floating point')
         m.figure('time it was stopped', w.job['figures']['cpu_throttled_seconds'], 'cpu.stat', stopped_s, 0.1,
-                 'a stop that ends with the process, one period', 's')  # fmt: skip
+                 'one period: a throttling that ends with the process', 's')  # fmt: skip
     finally:
         harness.wait_until(lambda: not harness.read_text(f'{folder}/cgroup.procs'), 10, 'an empty cgroup')
         os.rmdir(folder)

@@ -87,7 +87,7 @@ def samples(m):
                     got[name] += float(weight) / 1e9
     for name, seconds in told.items():
         m.figure(f'{name}(): seconds on processors', got[name], 'time.thread_time() inside', seconds, 0.15 * seconds + 0.02,
-                 'samples: 15 % and 20 ms', 's')  # fmt: skip
+                 'sampling: 15 % and 20 ms', 's')  # fmt: skip
 
 
 @layer("Python's garbage collections", timeout=300)

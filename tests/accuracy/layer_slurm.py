@@ -40,10 +40,10 @@ def job(m):
         m.figure('ranks', len(found['ranks']), 'srun -n', 3)
         f = found['figures']
         m.figure('time that it has run', f['run_seconds'], 'scontrol RunTime', seconds_of(told['RunTime']), 30,
-                 'asked for after the report', 's')  # fmt: skip
+                 'scontrol is asked after the report', 's')  # fmt: skip
         limit = seconds_of(told['TimeLimit'])
         m.figure('used share of its time', f['time_limit_percent'], 'scontrol RunTime / TimeLimit',
-                 100 * seconds_of(told['RunTime']) / limit, 100 * 30 / limit, 'asked for after the report', '%')  # fmt: skip
+                 100 * seconds_of(told['RunTime']) / limit, 100 * 30 / limit, 'scontrol is asked after the report', '%')  # fmt: skip
         s.run('scancel', str(job_id))
 
 

@@ -54,7 +54,7 @@ def strace(m):
     for name in sorted(wanted, key=lambda k: -wanted[k][0])[:10]:
         before = shell.get(name, (0, 0))[0]
         m.figure(f'{name}: calls', w.calls(name), 'strace -c', wanted[name][0], before,
-                 'exact' if not before else 'calls of the shell that starts it')  # fmt: skip
+                 'exact' if not before else 'calls of the shell that starts the program')  # fmt: skip
 
 
 NAPS = '''
@@ -74,7 +74,7 @@ def durations(m):
     n = w.calls('clock_nanosleep')
     m.figure('clock_nanosleep: calls', n, 'the program', 40)
     m.figure('clock_nanosleep: total time', got, "the program's clock", told, 0.1 * told + n * 50e-6,
-             '10 %: one that was preempted before it slept is timed one in 16; the way in and out', 's')  # fmt: skip
+             '10 %: of calls preempted before they sleep, one in 16 is timed; entry and exit of the call', 's')  # fmt: skip
     sums = sum(b['count'] for c in w.job['syscalls'] if c['name'] == 'clock_nanosleep' for b in c['histogram'])
     m.figure('clock_nanosleep: calls in the histogram', sums, 'the program', 40, 3,
-             'those preempted before they slept are timed one in 16')  # fmt: skip
+             'of calls preempted before they sleep, one in 16 is timed')  # fmt: skip

@@ -34,6 +34,28 @@ WAITS = {
     'child': 'p = os.fork()\nif p == 0:\n    time.sleep(0.3); os._exit(0)\nos.waitpid(p, 0)',
 }
 
+# Looks at a socket now and then, and nothing comes: it waits for work. Beside it one that gets its answer in time.
+LOOKS = '''
+import ctypes
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0))
+libc = ctypes.CDLL(None)
+fds = (ctypes.c_int * 2)(s.fileno(), select.POLLIN)
+ten_ms = (ctypes.c_long * 2)(0, 10_000_000)
+since = time.monotonic()
+'''
+LOOKING = {
+    'poll': LOOKS + 'while time.monotonic() < since + 0.5: libc.poll(fds, 1, 10)',
+    'ppoll': LOOKS + 'while time.monotonic() < since + 0.5: libc.ppoll(fds, 1, ten_ms, None)',
+}
+ANSWERED = LOOKS + '''
+def answer():
+    while time.monotonic() < since + 0.5:
+        time.sleep(0.01); s.sendto(b"x", s.getsockname())
+threading.Thread(target=answer).start()
+while time.monotonic() < since + 0.5:
+    if libc.poll(fds, 1, 1000) == 1: s.recv(1)
+'''
+
 
 def parts(thread):
     return {p['component']: p['ns'] for p in thread['components']}
@@ -74,6 +96,22 @@ def add_wait_case(part, program):
 
 for name, text in WAITS.items():
     add_wait_case(name, text)
+
+
+@case('a poll of a socket whose time passes without data waits for work, not for the network', timeout=120)
+def looking(t):
+    for name, program in LOOKING.items():
+        run, said = python(t, program + '\ndone()')
+        got = parts(first_thread(run, said['pid']))
+        check_sums(t, run)
+        t.true(f'{name}: polls', got.get('poll', 0) + got.get('runqueue', 0) >= 400e6 and got.get('poll', 0) > 10 * got.get('network', 0), got)
+
+
+@case('a poll of a socket that data ends waits for the network', timeout=120)
+def answered(t):
+    run, said = python(t, ANSWERED + '\ndone()')
+    got = parts(first_thread(run, said['pid']))
+    t.true('network', got.get('network', 0) + got.get('runqueue', 0) >= 350e6 and got['network'] > 10 * got.get('poll', 0), got)
 
 
 @case('processor time is what the kernel counts for the thread', timeout=120)

@@ -26,16 +26,17 @@ def config_text(listen='127.0.0.1:0', lib=None, more='', control=''):
 
 
 class Agent:
-    """t: the test; text: the configuration; what: what the stand-in pretends (FAKE_NVML)."""
+    """t: the test; text: the configuration; what: what the stand-in pretends (FAKE_NVML);
+        before: words in front."""
 
-    def __init__(self, t, text=None, what='gpus=8', args=(), env=None):
+    def __init__(self, t, text=None, what='gpus=8', args=(), env=None, before=()):
         t.n_files += 1
         self.t, self.conf, self.err = t, t.path(f'agent{t.n_files}.yaml'), t.path(f'agent{t.n_files}.err')
         self.what = t.path(f'agent{t.n_files}.nvml')
         self.pretend(what)
         self.write(text if text is not None else config_text())
         with open(self.err, 'wb') as f:
-            self.proc = subprocess.Popen([harness.gpuscope, 'agent', '-c', self.conf, *args], stdout=f, stderr=f,
+            self.proc = subprocess.Popen([*before, harness.gpuscope, 'agent', '-c', self.conf, *args], stdout=f, stderr=f,
                                          env={**t.envs(env), 'FAKE_NVML_FILE': self.what})  # fmt: skip
         self.pid = self.proc.pid
         self.wait_err(r'served at \S+/metrics')

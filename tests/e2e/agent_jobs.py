@@ -55,7 +55,7 @@ def watch_counters(t, seen, m, jobs):
             seen[key] = value
 
 
-@case('jobs of a real Slurm in a real Prometheus: totals, joins, the end of a job', timeout=240)
+@case('jobs of a real Slurm in a real Prometheus: totals, joins, the end of a job', timeout=240, alone='jobs')
 def slurm(t):
     if not shutil.which('prometheus'):
         raise Skip('prometheus is not installed')

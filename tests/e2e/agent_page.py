@@ -102,7 +102,7 @@ def findings(t):
     b.wait('document.querySelectorAll(".findings li").length == 1', 'one finding')
     shown = b.run('document.querySelector(".findings li").innerText')
     f = get(a, '/api/v1/findings')[1]['findings'][0]
-    for what in ('holds', f['text'], 'Since', f['cause']['text'], 'confidence 100 %', f['advice'], f['command']):
+    for what in ('holds', f['text'], 'Since', f['cause']['text'], 'confidence 100 %', f['advice'], f['see']):
         t.true(f'says {what}', what in shown, shown)
     check(t, b, 'findings')
     shot(t, b, 'agent-findings')

@@ -408,7 +408,7 @@ def process(t):
     path = f'/api/v1/processes/1/{pid}'
     wait_until(lambda: h.get(path)['name'] == 'python3' and h.get(path)['host_memory_bytes'], 60, 'what the process is')
     p = h.get(path)
-    has(t, 'a process', p, {'node', 'node_name', 'pid', 'running', 'last_seen', 'started', 'name', 'user', 'job', 'container', 'command', 'cpu_ratio',
+    has(t, 'a process', p, {'node', 'node_name', 'pid', 'running', 'last_seen', 'start_time', 'name', 'user', 'job', 'container', 'command', 'cpu_ratio',
                             'host_memory_bytes', 'gpu_memory_used_bytes', 'sm_ratio', 'gpus', 'threads'})  # fmt: skip
     t.equal('who', (p['pid'], p['running'], p['name'], p['user'], p['command']), (pid, True, 'python3', '', ''))
     # The k-th process is on GPU k % 3, so this one is on the first alone.

@@ -495,7 +495,7 @@ def no_room(t):
 
 @case('functions that are probed for first calls alone: their cost counts, and chosen ones stay counted whatever they cost', timeout=120)
 def watched(t):
-    run = t.trace('--func', 'cudaGetDevice', command=t.app('cudaSetDevice=20000'))
+    run = t.trace('--func', 'cudaGetDevice', command=t.app('cudaSetDevice=200000'))
     t.equal('rows', run.summary['functions'], [])
     # Mappings of all processes are noticed: others may make very many.
     t.equal('losses', {c for layer in run.summary['lost'].values() for c in layer} - {'map_notices'}, set())

@@ -245,7 +245,7 @@ def errors(t):
     t.match('IPv6', r'connect to \[::1\]:1 ', t.tool('session', 'list', '--head', '[::1]:1', status=1).err)
     h = Head(t)
     for words, pattern, status in (
-        (('stop', 'nope'), 'there is no session "nope"', 1),
+        (('stop', 'nope'), 'there is no session "nope"', 4),
         (('start', '../../etc/x'), 'cannot be a session', 1),
         (('start', 'a\nb'), 'cannot be a session', 1),
         (('start', 'x' * 200), 'at most 128', 1),
@@ -253,9 +253,9 @@ def errors(t):
         (('start', 'ok', '--nodes', 'a/b'), 'not a pattern', 1),
         (('start', 'ok', '--interval', '1ms'), '50 ms to 1 h', 1),
         (('start', 'ok', '--report-metrics', 'pie'), 'no plot is called', 1),
-        (('annotate', 'x'), 'no session is active', 1),
-        (('export', 'nope'), 'there is no session', 1),
-        (('resume', 'nope'), 'there is no session', 1),
+        (('annotate', 'x'), 'no session is active', 4),
+        (('export', 'nope'), 'there is no session', 4),
+        (('resume', 'nope'), 'there is no session', 4),
     ):
         run = h.session(*words, status=status)
         t.match(f'{words}', pattern, run.err)
@@ -531,7 +531,7 @@ def tokens(t):
 def tls(t):
     certificates(t)
     files = {name: t.path(name) for name in ('ca.pem', 'server.pem', 'server.key', 'client.pem', 'client.key')}
-    h = Head(t, *FAST, '--tls-cert', files['server.pem'], '--tls-key', files['server.key'], '--tls-client-ca', files['ca.pem'])
+    h = Head(t, *FAST, '--cert', files['server.pem'], '--key', files['server.key'], '--client-ca', files['ca.pem'])
     h.by_network_alone()
     t.match('it ends soon', r'warning: the certificate \S+ expires within 2 days', h.live.err_text())
     ours = ('--ca', files['ca.pem'], '--cert', files['client.pem'], '--key', files['client.key'])
@@ -543,7 +543,7 @@ def tls(t):
     t.true('exported', json.loads(export(t, h, 'x', *ours))['account']['samples'] >= 1)
     subprocess.run(['openssl', 'x509', '-req', '-in', 'server.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '-1', '-out', 'old.pem', '-extfile', 'san'],
                    check=True, capture_output=True, cwd=t.tmp)  # fmt: skip
-    old = Head(t, '--tls-cert', t.path('old.pem'), '--tls-key', files['server.key'])
+    old = Head(t, '--cert', t.path('old.pem'), '--key', files['server.key'])
     t.match('it has ended', 'has expired: no client will connect', old.live.err_text())
     old.by_network_alone()
     t.match('a client says why', 'certificate has expired', old.session('list', '--ca', files['ca.pem'], status=1).err)

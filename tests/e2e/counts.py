@@ -15,6 +15,7 @@ import time
 
 import harness
 from harness import Skip, case, main, primes, wait_until
+from tracefs_help import return_probe
 
 sys.path.insert(0, os.path.join(harness.HERE, '..', 'fake'))
 from check_app import FIRST, NEVER_FAIL  # noqa: E402
@@ -578,30 +579,10 @@ def killed(t):
 
 @case('another tool has a return probe on the same function')
 def probed_by_another(t):
-    folder, library = t.path('tracing'), os.path.realpath(os.path.join(harness.fake, 'libcudart.so'))
-    os.mkdir(folder)
-    if subprocess.run(['mount', '-t', 'tracefs', 'nodev', folder], capture_output=True).returncode != 0:
-        raise Skip('tracefs cannot be mounted')
-    symbols = subprocess.run(['readelf', '-W', '--dyn-syms', library], capture_output=True, text=True, check=True).stdout
-    at, name = re.search(r'([0-9a-f]+) .* cudaLaunchKernel(@.*)?$', symbols, re.M)[1], f'other_{os.getpid()}'
-
-    def tell(file, text):
-        fd = os.open(os.path.join(folder, file), os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(fd, text.encode())
-        finally:
-            os.close(fd)
-
-    try:
-        tell('uprobe_events', f'r:{name} {library}:0x{at}\n')
-        tell(f'events/uprobes/{name}/enable', '1')
-        # The other one's probe replaces the return address also of the first launch, which is known by it.
-        run = t.trace(command=t.app('cudaMalloc=31', 'cudaLaunchKernel=101', 'cuLaunchKernel=43'))
-        t.counts(run)
-    finally:
-        tell(f'events/uprobes/{name}/enable', '0')
-        tell('uprobe_events', f'-:{name}\n')
-        subprocess.run(['umount', folder], check=True)
+    # The other one's probe replaces the return address also of the first launch, which is known by it.
+    with return_probe(t, 'cudaLaunchKernel') as env:
+        run = t.trace(command=t.app('cudaMalloc=31', 'cudaLaunchKernel=101', 'cuLaunchKernel=43'), env=env)
+    t.counts(run)
 
 
 main()

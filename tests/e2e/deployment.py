@@ -205,12 +205,14 @@ class Node:
 PUSHED = 'gpuscope_agent_push_samples_total{protocol="remote_write"}'
 WAITING = 'gpuscope_agent_push_waiting_samples{protocol="remote_write"}'
 ENGINE = 'https://metrics.example:8427'
+FAST = {'15s': '1s', '30s': '1s', '5m\n': '1s\n'}
 
 
 class Deployment:
-    """Everything of doc/deployment.md at once: two nodes that push, two that are scraped, two heads."""
+    """Everything of doc/deployment.md at once: two nodes that push, two that are scraped, two heads. alerts: also
+    what evaluates rules in the engine and sends alerts, which costs the most."""
 
-    def __init__(self, t):
+    def __init__(self, t, alerts=True):
         need('prometheus', 'prometheus-alertmanager', 'victoria-metrics', 'vmauth', 'vmalert')
         self.t, self.site = t, Site(t)
         self.site.certificates()
@@ -224,7 +226,13 @@ class Deployment:
             'n003': Node(t, self.site, 'n003', 'agent-push.yaml', '127.0.1.3'),
             'n004': Node(t, self.site, 'n004', 'agent-push.yaml', '127.0.1.4'),
         }
-        self.start_rules()
+        self.daemons = [self.vm, self.vmauth, *[n.daemon for n in self.nodes.values()]]
+        self.put_rules()
+        if alerts:
+            self.start_alertmanager()
+        self.start_prometheus()
+        if alerts:
+            self.start_rules()
 
     def start_engine(self):
         t, site = self.t, self.site
@@ -249,31 +257,42 @@ class Deployment:
         for n in (1, 2):
             self.ready(self.heads[n], f'https://head{n}.example:8091/metrics', 'head-read-token')
 
-    def start_rules(self):
-        t, site = self.t, self.site
+    def put_rules(self):
+        t = self.t
         shutil.copytree(os.path.join(HERE, 'rules'), t.path('site/rules'))
         shutil.copy(os.path.join(PACKAGING, 'prometheus/alerts.yml'), t.path('site/rules/alerts.yml'))
         for path in os.listdir(t.path('site/rules')):
             text = read_text(t.path('site/rules', path)).replace('interval: 30s', 'interval: 1s')
             write(t.path('site/rules', path), text)
-        for name in ('agents', 'heads'):
-            site.put(f'targets/{name}.json')
-        fast = {'15s': '1s', '30s': '1s', '5m\n': '1s\n'}
-        site.put('alertmanager.yml', fast)
+
+    def start_alertmanager(self):
+        t = self.t
+        self.site.put('alertmanager.yml', FAST)
         self.am = Daemon(t, 'alertmanager', ['prometheus-alertmanager', f'--config.file={t.path("site/alertmanager.yml")}',
                                              f'--storage.path={t.path("am")}', '--cluster.listen-address='])  # fmt: skip
+        self.daemons.append(self.am)
         self.ready(self.am, 'http://127.0.0.1:9093/-/ready')
+
+    def start_prometheus(self):
+        t, site = self.t, self.site
+        for name in ('agents', 'heads'):
+            site.put(f'targets/{name}.json')
         # Numbers in columns are texts of the file; nothing else is.
-        site.put('prometheus.yml', fast)
+        site.put('prometheus.yml', FAST)
         self.prom = Daemon(t, 'prometheus', ['prometheus', f'--config.file={t.path("site/prometheus.yml")}',
                                              f'--storage.tsdb.path={t.path("tsdb")}'])  # fmt: skip
+        self.daemons.append(self.prom)
+        self.ready(self.prom, 'http://127.0.0.1:9090/-/ready')
+
+    def start_rules(self):
+        t, site = self.t, self.site
         self.vmalert = Daemon(t, 'vmalert', [
             'vmalert', f'-rule={t.path("site/rules")}/*.yml', f'-datasource.url={ENGINE}', f'-datasource.bearerTokenFile={site.etc}/rule-token',
             f'-datasource.tlsCAFile={site.etc}/ca.pem', f'-remoteWrite.url={ENGINE}', f'-remoteWrite.bearerTokenFile={site.etc}/rule-token',
             f'-remoteWrite.tlsCAFile={site.etc}/ca.pem', f'-remoteRead.url={ENGINE}', f'-remoteRead.bearerTokenFile={site.etc}/rule-token',
             f'-remoteRead.tlsCAFile={site.etc}/ca.pem', '-notifier.url=http://alertmanager.example:9093', '-evaluationInterval=1s',
             '-remoteWrite.flushInterval=500ms'])  # fmt: skip
-        self.ready(self.prom, 'http://127.0.0.1:9090/-/ready')
+        self.daemons.append(self.vmalert)
         self.ready(self.vmalert, 'http://127.0.0.1:8880/health')
 
     def ready(self, daemon, url, token=None):
@@ -287,7 +306,7 @@ class Deployment:
 
     def alive(self):
         """What has ended by itself is told, with its last words."""
-        return all(d.alive() for d in (self.vm, self.vmauth, self.am, self.prom, self.vmalert, *[n.daemon for n in self.nodes.values()]))
+        return all(d.alive() for d in self.daemons)
 
     def until(self, condition, what, seconds=120):
         wait_until(lambda: self.alive() and condition(), seconds, what)
@@ -424,7 +443,7 @@ def whole(t):
 
 @case('an engine that is away: filled up from the nodes and Prometheus, to the sample', timeout=900, needs=None)
 def backfill(t):
-    d = Deployment(t)
+    d = Deployment(t, alerts=False)
     pushers = ('n003', 'n004')
     for n in pushers:
         d.until(lambda n=n: d.nodes[n].metrics(d.web)[PUSHED] > 0, f'{n} pushes')

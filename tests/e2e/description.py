@@ -4,8 +4,11 @@ import copy
 import json
 import re
 import subprocess
+import time
 
 import harness
+from agent_help import Agent, config_text
+from fleet_help import USUAL, Node, steps_record
 from harness import Skip, case, main, wait_until
 from page_help import Head
 
@@ -255,12 +258,19 @@ def answers(t):
     d.ask('GET', '/api/v1/sessions/two', status=404)
     d.ask('GET', '/api/v1/nodes/77', status=404)
     d.ask('GET', '/api/v1/nodes?limit=0', status=400)
+    recorder(t, h, d)
     # A rank of a job that does not arrive, for a finding.
     ranks = t.start_trace('--head', h.grpc, '--machine-id', 'ranks', '--spool', t.path('spool'), '--summary-only',
                           command=[f'{harness.fake}/stuck', 'sleep', '12000'])  # fmt: skip
     wait_until(lambda: h.get('/api/v1/findings')['findings'], 60, 'a finding')
     get('/api/v1/findings')
     ranks.finish()
+    # Steps of four ranks, of which one is the slowest.
+    steps = Node(t, h, 'steps', range(4))
+    begin_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - 5 * 10**9
+    steps.send({None: USUAL}, steps=lambda rank: steps_record(rank, begin_ns, 8, 5))
+    wait_until(lambda: any(s['compared_steps'] == 8 for s in get('/api/v1/steps')['steps']), 60, 'steps')
+    steps.end()
     described = {(m, path) for path, operations in d.document['paths'].items() for m in operations}
     t.equal('what is described and was not asked here', sorted(described - d.asked), [])
     t.equal('keys that are described and no answer had', d.unseen(), NOT_HERE)
@@ -274,6 +284,24 @@ def answers(t):
         t.true('a mistake is found', d.wrong(schema, bad))
     for n in [*nodes, of_job]:
         n.terminate()
+
+
+def recorder(t, h, d):
+    """A node whose agent records a job."""
+    job = subprocess.Popen(['sleep', '600'], env={**t.envs(), 'SLURM_JOB_ID': '991141', 'SLURM_JOBID': '991141'})
+    nodes = {n['id'] for n in h.get('/api/v1/nodes')['nodes']}
+    a = Agent(t, config_text(more=f'head:\n  addresses: "{h.grpc}"\n  resilient: false\n  machine_id: m1\nrecorder:\n  jobs: "991141*"\n  directory: {t.path("files")}\n'), what='gpus=1')
+    new = lambda: {n['id'] for n in h.get('/api/v1/nodes')['nodes']} - nodes  # noqa: E731
+    wait_until(new, 60, 'its node')
+    place = f'/api/v1/nodes/{min(new())}/recorder'
+    wait_until(lambda: h.get(place)['jobs'], 60, 'the job')
+    d.ask('POST', f'{place}/all')
+    wait_until(lambda: h.get(place)['files'], 60, 'the file')
+    name = d.ask('GET', place)['files'][0]['name']
+    d.ask('GET', f'{place}/{name}', status=403)  # without a token; recorder_head.py has one
+    job.terminate()
+    job.wait(30)
+    a.stop()
 
 
 def types(schema):

@@ -83,9 +83,9 @@ def slow(t):
     kinds = [(f['detector'], f['subject']) for f in found['findings']]
     t.equal('findings', sorted(kinds), [('change', 'steps'), ('density', 'calls'), ('gpu_density', 'gpu_state'), ('leak', 'process_memory')])
     change, calls, gpu, leak = (next(f for f in found['findings'] if f['detector'] == d) for d in ('change', 'density', 'gpu_density', 'leak'))
-    t.true('since', 1190 < change['since_s'] < 1215, change['since_s'])
-    t.true('found soon', change['found_s'] - change['since_s'] < 20, change)
-    t.true('and over', 1570 < change['ended_s'] < 1600, change['ended_s'])
+    t.true('since', 1190 < change['since_seconds'] < 1215, change['since_seconds'])
+    t.true('found soon', change['found_seconds'] - change['since_seconds'] < 20, change)
+    t.true('and over', 1570 < change['ended_seconds'] < 1600, change['ended_seconds'])
     t.true('how much', 24 < change['change_percent'] < 26, change['change_percent'])
     t.true('from', 0.99e9 < change['before'] < 1.01e9, change['before'])
     t.equal('unit', change['unit'], 'ns')
@@ -101,8 +101,8 @@ def slow(t):
     t.equal('which GPU', gpu['name'], 'node7 GPU 0')
     t.match('which value', 'unusual power share', gpu['text'])
     t.equal('which process', leak['name'], 'node7 python1 101')
-    t.true('when', leak['since_s'] > 1900, leak['since_s'])
-    t.equal('until the end', leak['ended_s'], None)
+    t.true('when', leak['since_seconds'] > 1900, leak['since_seconds'])
+    t.equal('until the end', leak['ended_seconds'], None)
     t.true('model', change['model']['usual_spread_pct'] > 0.5, change['model'])
 
 
@@ -121,13 +121,13 @@ def traced(t):
     t.true('in it', said['slow_s'][0] - 1 < begin < said['slow_s'][1], f"{said} {slow_steps[0]['since']}")
     t.true('usual', 0.8 < slow_steps[0]['before'] / said['usual_ns'] < 1.25, f'{said} {slow_steps[0]}')
     t.true('slow', 0.8 < slow_steps[0]['after'] / said['slow_ns'] < 1.25, f'{said} {slow_steps[0]}')
-    t.true('and over', slow_steps[0]['ended_s'] is not None, slow_steps[0])
+    t.true('and over', slow_steps[0]['ended_seconds'] is not None, slow_steps[0])
     t.equal('why', slow_steps[0]['cause']['key'], 'sleep')
     t.true('how sure', 0.5 < slow_steps[0]['cause']['confidence'] <= 1, slow_steps[0]['cause'])
     t.equal('evidence', slow_steps[0]['evidence'][0]['key'], 'sleep')
     asleep, whole = slow_steps[0]['evidence'][0], slow_steps[0]['after'] - slow_steps[0]['before']
     t.true('most of it', 0.6 < (asleep['after_ns'] - asleep['before_ns']) / whole < 1.05, slow_steps[0])
-    t.equal('what shows it', slow_steps[0]['command'], f'gpuscope report --by thread {path}')
+    t.equal('what shows it', slow_steps[0]['see'], f'gpuscope report --by thread {path}')
     as_usual = json.loads(t.tool('explain', '--format=json', path, status=0).out)['findings']
     t.equal('the same in the report', json.loads(t.tool('report', '--format=json', path, status=0).out)['findings'], as_usual)
 
@@ -139,10 +139,10 @@ def live(t):
     said = json.loads(done.out)
     found = [json.loads(line) for line in done.err.splitlines() if line.startswith('{')]
     slow_steps = [f for f in found if f['detector'] == 'change' and f['after'] > 2 * f['before']]
-    t.true('begin, then end', [f['ended_s'] is None for f in slow_steps] in ([True, False], [False]), slow_steps)
+    t.true('begin, then end', [f['ended_seconds'] is None for f in slow_steps] in ([True, False], [False]), slow_steps)
     t.equal('why', {f['cause']['key'] for f in slow_steps}, {'sleep'})
     t.true('usual', 0.8 < slow_steps[0]['before'] / said['usual_ns'] < 1.25, f'{said} {slow_steps[0]}')
-    t.match('what shows it', r'^gpuscope trace --by thread -p \d+$', slow_steps[0]['command'])
+    t.match('what shows it', r'^gpuscope trace --by thread -p \d+$', slow_steps[0]['see'])
     few = t.tool('explain', '--live', '--', *t.app('cudaMalloc=20'), status=0).err
     t.match('a word at the end of lines for people', r'(?m)^gpuscope: no findings in \d+ steps$', few)
 
@@ -211,12 +211,12 @@ def troubles(t):
     shell = ' & '.join(f'{PYTHON} {script} {harness.fake}/libcudart.so.13 {kind} 24' for kind in kinds)
     t.nothing_lost(t.trace('-o', path, command=['/bin/sh', '-c', f'{shell} & wait']))
     found = json.loads(t.tool('explain', '--format=json', *SOONER, path, status=0).out)['findings']
-    command_of = {str(p['pid']): p['cmdline'] for p in json.loads(t.tool('report', '--format=json', path, status=0).out)['processes']}
+    command_of = {str(p['pid']): p['command'] for p in json.loads(t.tool('report', '--format=json', path, status=0).out)['processes']}
     kinds_found = sorted((f['subject'], command_of[f['name'].split()[1]].split()[-2]) for f in found if f['detector'] in ('tiny', 'pageable', 'leak'))
     t.equal('each trouble, and no other', kinds_found, [('allocated_memory', 'leak'), ('pageable_copies', 'pageable'), ('tiny_kernels', 'tiny')])
     for f in found:
         t.true('no cause is made up', f['cause'] is None or f['subject'] in ('steps', 'calls', 'launches', 'pageable_copies', 'allocated_memory'), f)
-        t.match('what shows it', '^gpuscope report --by ', f['command'])
+        t.match('what shows it', '^gpuscope report --by ', f['see'])
     leak = next(f for f in found if f['subject'] == 'allocated_memory')
     t.match('what was asked for', r'^cudaMalloc of 1\.00 MiB or more: .* more held since then, (9\d|100) % of the growth$', leak['cause']['text'])
     t.equal('as data', (leak['cause']['key'], leak['cause']['confidence'] > 0.9), ('call_site', True))
@@ -231,7 +231,8 @@ def leaks(t):
         f.write(TROUBLES)
     t.trace('--memory', '-o', path, command=[PYTHON, script, f'{harness.fake}/libcudart.so.13', 'leak', '20'])
     found = json.loads(t.tool('explain', '--format=json', *SOONER, path, status=0).out)['findings']
-    leak = next(f for f in found if f['subject'] == 'allocated_memory')
+    leak = next(f for f in found if f['subject'] == 'allocated_memory' and f['detector'] == 'leak')
+    assert leak['cause'], found
     line = next(i for i, x in enumerate(TROUBLES.splitlines(), 1) if 'cudaMalloc(ctypes.byref(b)' in x)
     t.match('which', rf'^cudaMalloc at {script}:{line} hold: .* more held since then, (9\d|100) % of the growth$', leak['cause']['text'])
 
@@ -247,7 +248,7 @@ def agent(t):
     t.equal('one holds', len(holding), 1)
     t.match('which', 'detector="idle",subject="idle_gpu",name="[^"]+ GPU 0"', holding[0])
     document = json.loads(a.get('/api/v1/findings')[2])
-    t.equal('API', [(f['detector'], f['ended_s']) for f in document['findings']], [('idle', None)])
+    t.equal('API', [(f['detector'], f['ended_seconds']) for f in document['findings']], [('idle', None)])
     t.equal('why', (document['findings'][0]['cause']['key'], document['findings'][0]['cause']['pid']), ('process', os.getpid()))
     a.wait_err(r'found.*firing|firing.*found|alert.*found')
     line = json.loads(t.tool('explain', '--live', '--duration=1', f'--control={socket}', '--format=json', status=0).out)
@@ -258,7 +259,7 @@ def agent(t):
     t.equal('none of a job', t.tool('explain', '--job-id=4711', f'--control={socket}', status=0).out, '')
     a.pretend(f'gpus=2,util=90,held=2048,pids={os.getpid()}')
     wait_until(lambda: not [key for key in a.metrics() if key.startswith('gpuscope_finding{')], 20, 'its end')
-    t.true('is kept', json.loads(a.get('/api/v1/findings')[2])['findings'][0]['ended_s'] > 0)
+    t.true('is kept', json.loads(a.get('/api/v1/findings')[2])['findings'][0]['ended_seconds'] > 0)
     a.stop()
     b = agent_help.Agent(t, agent_help.config_text(control=socket))
     t.match('off', 'findings are off: findings.enabled', t.tool('explain', '--live', f'--control={socket}', status=1).err)
@@ -269,7 +270,7 @@ def agent(t):
 
 @case('in the report of a job: of its GPUs, and of no others', timeout=60, needs=None)
 def job(t):
-    with subprocess.Popen(['sleep', '100']) as one, subprocess.Popen(['sleep', '100']) as other:
+    with harness.Beside(['sleep', '100']) as one, harness.Beside(['sleep', '100']) as other:
         pretends = {'FAKE_NVML': f'gpus=2,idle,held=2048,pids={one.pid}:{other.pid}'}
         report = t.path('job.json')
         t.tool('job', f'--pid={one.pid}', '--duration=8', f'--nvml={agent_help.library()}', '--set=idle.window_samples=3', f'--output={report}',
@@ -281,7 +282,7 @@ def job(t):
     with open(report) as f:
         found = json.load(f)['jobs'][0]['findings']
     t.equal('one', [(f['detector'], f['name'].split()[-1]) for f in found], [('idle', '0')])
-    t.equal('what shows it', found[0]['command'], 'gpuscope top')
+    t.equal('what shows it', found[0]['see'], 'gpuscope top')
 
 
 @case('the same for people', needs=None)
@@ -304,7 +305,7 @@ def clean(t):
     path = recording(t, 'clean')
     t.match('none', r'clean\.gst: no findings in 2,999 steps and', t.tool('explain', path, status=0).out)
     for where in ([path], ['--live', '--', 'true']):
-        t.equal('a strange option', t.tool('explain', '--set', 'change.size=1', *where, status=2).err, 'gpuscope explain: no option "change.size" of a detector\n')
+        t.equal('a strange option', t.tool('explain', '--set', 'change.size=1', *where, status=2).err, 'gpuscope explain: no option "change.size" of a detector: `gpuscope explain --set help` lists them\n')
     t.match('a wrong value', 'min_change takes', t.tool('explain', '--set', 'change.min_change=much', path, status=2).err)
     t.match('no value', 'takes an option of a detector', t.tool('explain', '--set', 'change.min_change', path, status=2).err)
     slow_one = recording(t, 'slow')

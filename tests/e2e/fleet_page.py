@@ -2,84 +2,14 @@
 """What a head found of ranks over nodes: metrics, alerts and the page. Two nodes are played by this test."""
 
 import json
-import struct
-import threading
 import time
 
 from browser import Browser
-from cluster_help import Stubs, messages
+from fleet_help import JOB, UNTRACED, USUAL, Node, steps_record
 from harness import case, main, wait_until
 from page_check import check
 from page_help import Head
 
-RANK, UNTRACED = 43, 16
-FLOAT32_SUM_NO_ROOT = 7 | 0xFFFF << 16
-JOB = '<b>4711</b>'
-
-
-def function_hash(name):
-    h = 0xCBF29CE484222325
-    for c in name.encode():
-        h = (h ^ c) * 0x100000001B3 % 2**64
-    return h & 0xFFFFFFFF
-
-
-def rank_record(rank, calls, flags=0):
-    """One of four ranks; calls: (function, count) of all that it called."""
-    now_ns, boot_ns = time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    listed = b''.join(struct.pack('<QII', count, FLOAT32_SUM_NO_ROOT, function_hash(name)) for name, count in calls)
-    body = struct.pack('<QiiIIQqQQQQQQQ32s48s', 0xABC, rank, 4, 100 + rank, len(calls), boot_ns, now_ns - boot_ns, len(calls), boot_ns - 10**6, 0, 0, 0, 0, 0,
-                       calls[-1][0].encode(), JOB.encode())  # fmt: skip
-    return struct.pack('<HHI', 8 + len(body) + len(listed), RANK, flags) + body + listed
-
-
-class Node:
-    """The trace of two of the ranks."""
-
-    def __init__(self, t, head, name, ranks):
-        self.grpc, self.gp, _ = messages(t)
-        self.name, self.ranks, self.said, self.turn = name, ranks, [], threading.Condition()
-        self.channel = self.grpc.insecure_channel(head.grpc)
-        self.seq, self.acked, self.is_welcome = 0, 0, False
-        self.thread = threading.Thread(target=self.listen, daemon=True)
-        self.thread.start()
-        wait_until(lambda: self.is_welcome, 60, 'a welcome')
-
-    def say(self):
-        yield self.gp.ToHead(hello=self.gp.Hello(protocol=1, machine_id=self.name, hostname=self.name, stream=5, kind=self.gp.STREAM_KIND_TRACE))
-        n = 0
-        while True:
-            with self.turn:
-                self.turn.wait_for(lambda: len(self.said) > n)
-                message = self.said[n]
-            if message is None:
-                return
-            n += 1
-            yield message
-
-    def listen(self):
-        for m in Stubs(self.channel, self.gp, 'Node').Link(self.say(), timeout=300):
-            self.is_welcome |= m.WhichOneof('body') == 'welcome'
-            if m.WhichOneof('body') == 'ack':
-                self.acked = m.ack.seq
-
-    def send(self, calls, flags=0):
-        data = b''.join(rank_record(r, calls.get(r, calls[None]), flags) for r in self.ranks)
-        self.seq += 1
-        with self.turn:
-            self.said.append(self.gp.ToHead(batch=self.gp.Batch(seq=self.seq, sample_count=1, raw_bytes=len(data), records=data)))
-            self.turn.notify_all()
-        wait_until(lambda: self.acked == self.seq, 60, 'the batch is stored')
-
-    def end(self):
-        with self.turn:
-            self.said.append(None)
-            self.turn.notify_all()
-        self.thread.join(60)
-        self.channel.close()
-
-
-USUAL = [('ncclAllGather', 512), ('ncclAllReduce', 1024), ('ncclAllGather', 512)]
 SAID = 'rank 3 of 4 (n2, pid 103) called ncclAllReduce of 64 float32 as collective 2, the others ncclAllReduce of 1024 float32'
 
 
@@ -114,6 +44,44 @@ def shown(t):
     b.wait(f'{cells}.length && {cells}[1].innerText == "over"', 'its end')
     t.true('no metric', 'gpuscope_head_finding{' not in metrics())
     t.equal('no alert', [a for a in alerts() if 'collective' in a['text']], [])
+    for n in nodes:
+        n.end()
+    head.stop()
+
+
+@case('steps of ranks over nodes are on the page and in the API, with the slowest rank of the slowest step, until they end', timeout=240)
+def steps_shown(t):
+    head = Head(t)
+    # The clocks of two nodes that this test plays are not known.
+    nodes = [Node(t, head, 'n1', (0, 1, 2, 3))]
+    begin_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - 5 * 10**9
+    for n in nodes:
+        n.send({None: USUAL}, steps=lambda rank: steps_record(rank, begin_ns, 8, 5))
+    ask = lambda more='': json.loads(head.ask('GET', '/api/v1/steps' + more)[2])['steps']  # noqa: E731
+    wait_until(lambda: ask() and ask()[0]['compared_steps'] == 8, 60, 'steps')
+    s = ask()[0]
+    t.equal('whose', [s[k] for k in ('job', 'communicator', 'ranks', 'ranks_with_steps', 'unlike_steps')], [JOB, '0x0000000000000abc', 4, 4, 0])
+    t.true('spread', abs(s['spread_median_seconds'] - 0.003) < 0.0003, s)
+    t.equal('as traces have it', [(r['rank'], r['node'], r['steps'], r['median_seconds']) for r in sorted(s['listed'], key=lambda r: r['rank'])],
+            [(k, 'n1', 60 + k, (500 + k) / 1000) for k in range(4)])  # fmt: skip
+    longest = s['slowest'][0]
+    t.equal('the longest', [longest['collective'], longest['slowest'], longest['rank'], longest['node']], [11, 'rank', 3, 'n1'])
+    t.true('by how much', abs(longest['late_seconds'] - 0.04) < 0.001 and longest['clock_error_seconds'] == 0, longest)
+    t.equal('the others', {x['slowest'] for x in s['slowest'][1:]}, {'none'})
+    t.equal('first', [s['listed'][0]['rank'], s['listed'][0]['slowest_steps']], [3, 1])
+    t.equal('so many', [len(x['listed']) for x in ask('?limit=2')], [2])
+    t.equal('of another job', ask('?job=4711'), [])
+    t.equal('what is no number', head.ask('GET', '/api/v1/steps?limit=0')[0], 400)
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{head.http}/#/work')
+    b.wait('document.querySelector("section[aria-label=Steps]").innerText.includes("rank 3 (n1)")', 'the steps')
+    rows = b.run('[...document.querySelector("section[aria-label=Steps] tbody").rows].map(r => [...r.cells].map(e => e.innerText))')
+    t.equal('the slowest first', [rows[0][0], rows[0][1], rows[0][3], rows[0][8]], ['3', 'n1', '63', '1 of 8'])
+    check(t, b, 'steps of ranks')
+    for n in nodes:
+        n.send({None: USUAL}, UNTRACED)
+    b.wait('document.querySelector("section[aria-label=Steps]").innerText.includes("No steps.")', 'their end')
     for n in nodes:
         n.end()
     head.stop()

@@ -17,6 +17,8 @@ from mysql_help import STORED, MariaDB
 MYSQL = ('eacgm-mysql.json', 'gpuscope-mysql.json')
 PROMETHEUS = ('gpuscope.json', 'gpuscope-node.json')
 GPUS = 3
+# Words that MySQL 8 and 9 reserve and MariaDB does not, but for functions of windows.
+RESERVED = 'cube empty function generated get groups lateral library manual of optimizer_costs parallel qualify rank row_number stored system tablesample virtual'.split()
 
 
 @case('dashboards are whole: panels, places, data sources', needs=None)
@@ -44,6 +46,15 @@ def whole(t):
              ('timeseries', 'Network traffic'), ('timeseries', 'GPU load'), ('timeseries', 'GPU memory'), ('stat', 'ollama requests and tokens'),
              ('barchart', 'Traffic with ip addresses'), ('state-timeline', 'CudaEvent')])  # fmt: skip
     t.equal('uid and pace', (board['uid'], board['refresh'], board['schemaVersion']), ('eds0ik162c8hsd', '10s', 39))
+
+
+@case("queries fit MySQL, too: its reserved words are in backticks", needs=None)
+def reserved_words(t):
+    for name in MYSQL:
+        board = board_of(name)
+        for sql in [x['rawSql'] for p in panels(board) for x in p['targets']] + [v['query'] for v in board['templating']['list'][1:]]:
+            words = re.findall(r'\b[a-z_]+\b(?!\()', re.sub(r"'[^']*'|`[^`]*`", '', sql).lower())
+            t.equal(f'{name}: {sql}', [w for w in words if w in RESERVED], [])
 
 
 @case('what Grafana is provisioned with fits the dashboards', needs=None)

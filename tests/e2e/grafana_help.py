@@ -128,6 +128,14 @@ class Answers:
             return got
         if re.match(r'\d', token):
             return float(token)
+        if token == 'histogram_quantile':
+            # Of buckets that all grow alike: some number for each group of labels.
+            self.next('(')
+            self.next()
+            self.next(',')
+            inner = self.comparison()
+            self.next(')')
+            return {tuple((a, b) for a, b in k if a != 'le'): ANY for k in inner}
         if token in ('sum', 'avg', 'count', 'topk', 'bottomk'):
             return self.aggregation(token)
         if self.peek() == '(':

@@ -2,11 +2,12 @@
 """Dashboards of nodes for Grafana: each query, asked of a real Prometheus that scrapes what an agent and node_exporter served,
 and the answers compared with that."""
 
+import os
 import re
 import shutil
 import subprocess
 
-from agent_help import Agent, Prometheus, free_port
+from agent_help import Agent, Prometheus, config_text, free_port
 from grafana_help import Frozen, board_of, compare_answer, panels, parse_scrape
 from harness import Skip, case, main, wait_until
 
@@ -34,10 +35,12 @@ def prometheus(t):
     for program in ('prometheus', 'prometheus-node-exporter', 'curl'):
         if not shutil.which(program):
             raise Skip(f'{program} is not installed')
-    a = Agent(t, what=f'gpus={GPUS},board=h100,xid=0:79:1')
+    # Traffic is that of the scrapes; it needs root, and has no series without.
+    a = Agent(t, config_text(more='traffic:\n  enabled: true\n'), what=f'gpus={GPUS},board=h100,xid=0:79:1')
     wait_until(lambda: 'gpuscope_gpu_sm_active_ratio' in a.get()[2].decode() and 'xid_errors' in a.get()[2].decode(), 60, 'all groups of values')
     agent_text = a.get(headers={'Accept': 'text/plain'})[2].decode()
     a.stop()
+    t.true('traffic is in it', os.geteuid() != 0 or 'gpuscope_traffic_response_seconds_bucket{' in agent_text)
     node_text = scrape_node(t)
     slope = 0.25
     frozen = {'gpuscope': Frozen(agent_text, slope), 'node': Frozen(node_text, slope)}
@@ -63,7 +66,7 @@ def prometheus(t):
                 query = re.sub(r'\$(cluster|node|gpu|host)\b', '.*', target['expr']).replace('$__rate_interval', '10s')
                 t.true(f'no variable is left: {query}', '$' not in query)
                 compare_answer(t, p, series, counters, slope, query, f'{name}: {panel["title"]}')
-    t.equal('queries', asked, 48 + 16)
+    t.equal('queries', asked, 48 + 22)
 
 
 if __name__ == '__main__':

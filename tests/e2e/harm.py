@@ -67,7 +67,7 @@ def matrix(t):
 def in_flight(t):
     program, until = build(t, 'harm', 'harm.cc'), t.path('until')
     file = probe_file(t, program, 'return: true')
-    with subprocess.Popen([program, 'flight', until], stdout=subprocess.PIPE, text=True) as proc:
+    with harness.Beside([program, 'flight', until], stdout=subprocess.PIPE, text=True) as proc:
         t.equal('it runs', proc.stdout.readline(), 'ready\n')
         for _ in range(3):
             run = t.trace('--layer', 'user', '--probes', file, '-p', str(proc.pid), '--duration', '1')

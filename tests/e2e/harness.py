@@ -132,7 +132,7 @@ def wait_until(condition, seconds=20, what='condition'):
         if asked > end:
             raise AssertionError(f'{what}: not within {seconds} s')
         # To ask may cost much (programs of Slurm, a page of metrics): most of the time is left to what is waited for.
-        time.sleep(min(max(0.01, 2 * (asked - began)), 0.5))
+        time.sleep(min(max(0.01, 4 * (asked - began)), 0.5))
         began = time.monotonic()
 
 
@@ -385,6 +385,16 @@ def is_ours(pid):
         return os.readlink(f'/proc/{pid}/exe') == os.path.realpath(gpuscope)
     except OSError:
         return False
+
+
+class Beside(subprocess.Popen):
+    """A process beside the tracer, in a `with`. Its end waits for the process: where the case failed before it had said so,
+    it is killed, or the failure would show as a time limit."""
+
+    def __exit__(self, kind, *rest):
+        if kind:
+            self.kill()
+        super().__exit__(kind, *rest)
 
 
 def kill_descendants():

@@ -69,7 +69,7 @@ def control(t):
     t.true('the socket goes with it', not os.path.exists(socket))
 
 
-READING = {'ListSessions', 'ExportSession', 'GetHead', 'ListJobReports', 'ListFindings', 'GetStatus', 'ReadClusterStatus', 'ReadNodeStatus'}
+READING = {'ListSessions', 'ExportSession', 'GetHead', 'ListJobReports', 'ListFindings', 'ListSteps', 'GetStatus', 'ReadClusterStatus', 'ReadNodeStatus'}
 DELIVERING = {'Link', 'Connect', 'StreamMetrics'}  # what a node does; which one is asked elsewhere
 
 
@@ -194,7 +194,7 @@ def stolen(t):
 @case('a certificate of one node delivers as no other', timeout=60, needs=None)
 def stolen_certificate(t):
     certificates(t)
-    tls = ('--tls-cert', t.path('server.pem'), '--tls-key', t.path('server.key'), '--tls-client-ca', t.path('ca.pem'))
+    tls = ('--cert', t.path('server.pem'), '--key', t.path('server.key'), '--client-ca', t.path('ca.pem'))
     mine = ('--ca', t.path('ca.pem'), '--cert', t.path('client.pem'), '--key', t.path('client.key'))
     h = Head(t, '--interval', '100ms', *tls)
     Host(t, h, 'client', 'm1', *mine).end('connected to the head')

@@ -32,7 +32,7 @@ int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, vo
 		  void *stream);
 int ncclCommDestroy(void *comm);
 uint64_t fake_cupti_now(void);
-void fake_cupti_kernel(const char *name, uint32_t stream, uint64_t start, uint64_t end);
+uint64_t fake_cupti_kernel(const char *name, uint32_t stream, uint64_t start, uint64_t end);
 
 static long n_calls, n_kernels, n_collectives, n_children, n_failed;
 
@@ -66,8 +66,8 @@ static void run_kernels(long n)
 {
 	uint64_t at = fake_cupti_now();
 
-	for (long i = 0; i < n; i++, at += 2000)
-		fake_cupti_kernel("_Z6kernelPfi", 7, at, at + 1000);
+	for (long i = 0; i < n; i++)
+		at = fake_cupti_kernel("_Z6kernelPfi", 7, at, at + 1000) + 1000;
 	n_kernels += n;
 }
 

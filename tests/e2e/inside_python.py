@@ -99,6 +99,36 @@ def events(t):
         t.equal(f'{p}: around fib', {s for f, s in scopes if f == 'fib'}, {'fib', 'recursion', 'fails', 'work'})
 
 
+@case('a second Python process that is seen by probes takes no times from the first', timeout=120)
+def beside_probes(t):
+    child = """
+import sys
+def is_probed():
+    is_code = False
+    for line in open('/proc/self/smaps'):
+        if '-' in line.split()[0] and ':' not in line.split()[0]:
+            is_code = ' r-xp ' in line and 'python' in line
+        elif is_code and line.startswith('Anonymous:') and line.split()[1] != '0':
+            return True
+    return False
+while not is_probed():
+    pass
+"""
+    code = f"""
+import subprocess, sys
+def called(): pass
+subprocess.run([sys.executable, '-c', {child!r}], env={{}}, check=True)
+for i in range(100000): called()
+"""
+    for p in some(OLD, NEW):
+        for options in ([], ['-o', t.path('beside.gst'), '--ring-size', '16M']):
+            run = run_code(t, p, code, *options)
+            t.equal(f'{p} {options}: called', calls(run, 'called'), [100000])
+            t.true(f'{p} {options}: probes in the interpreter', any(a['probes'] for a in run.summary['attached'] if 'python' in os.path.basename(a['path'])))
+            untimed = run.summary['lost'].get('python', {}).get('untimed', 0)
+            t.true(f'{p} {options}: none of them without a time', untimed < 100000, untimed)
+
+
 @case('launches by the functions that made them: as probes count them')
 def launches(t):
     for p in some(OLD, NEW):
@@ -183,7 +213,7 @@ for i in range(7): after()
 '''
     for p in some(OLD, NEW):
         run = run_code(t, p, code)
-        inside = sum(f['calls'] for f in run.summary['python_functions'] if f['name'].startswith('<string>:inside/'))
+        inside = sum(f['calls'] for f in run.summary['python_functions'] if f['name'].startswith(('<string>:inside/', '<script>:inside/')))  # from 3.14 on
         t.equal(f'{p}: calls', (inside, calls(run, 'after')), (6 * 177, [7]))
 
 
@@ -336,7 +366,7 @@ def vanished(t):
 
 @case('options that do not go together', needs=None)
 def options(t):
-    for more, words in ((['-p', '1'], 'needs a command'), (['--min-duration', '1ms', '-o', t.path('x.csv'), '--', 'true'], '--min-duration'),
+    for more, words in ((['-u', 'root'], 'needs a command'), (['-p', '1', '--comm', 'x'], 'needs a command'), (['--min-duration', '1ms', '-o', t.path('x.csv'), '--', 'true'], '--min-duration'),
                         (['--estimate', '--', 'true'], '--estimate')):  # fmt: skip
         t.match(' '.join(more), words, t.tool('trace', '--inside=python', *more, status=2).err)
     t.match('calls alone', '--inside=calls,python', t.tool('trace', '--inside=calls', '--python-calls', '--', 'true', status=2).err)

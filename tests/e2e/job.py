@@ -93,6 +93,16 @@ while True:
     s.sendall(s.recv(1000))
 '''
 
+UNASKED = '''
+import asyncio, socket, threading
+a = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=a.accept).start()
+async def main():
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    await server.serve_forever()
+asyncio.run(main())
+'''
+
 
 # Programs of Python are given this beginning: the interpreter has started and the text is compiled.
 STARTED = 'import os\nopen(os.environ["STARTED"], "w").close()\n'
@@ -326,7 +336,7 @@ def many(t):
     script = 'import subprocess, time\nfor i in range(600): subprocess.Popen(["sleep", "600"])\ntime.sleep(600)\n'
     with Load(t, [sys.executable, '-c', script]) as load:
         wait_until(lambda: len(read_text(f'/proc/{load.pid}/task/{load.pid}/children').split()) == 600, 60, '600 children')
-        whole = report(t, load, 'output:\n  float_precision: -1\n', '-f', 'sched', seconds='1')
+        whole = report(t, load, 'output:\n  float_precision: -1\n', '--filter', 'sched', seconds='1')
     job = whole['jobs'][0]
     assert len(job['pids']) == 601, len(job['pids'])
     total, wall = sum(job['thread_seconds'].values()), job['duration_seconds'] * 601
@@ -343,6 +353,13 @@ def network(t, config):
     sent = job['metrics']['network_bytes_sent']
     assert sent is None if config == OFF else sent > 10000, sent
     check_wall(job, 2)
+
+
+@each_way('servers without clients, one in accept, one in epoll: Idle, not Network-bound')
+def unasked(t, config):
+    with Load(t, [sys.executable, '-c', UNASKED]) as load:
+        job = one(t, load, config, seconds='3')
+    assert job['classification']['type'].startswith('Idle'), job['classification']
 
 
 @each_way('direct writes to a disk: time at the disk, bytes counted')
@@ -415,7 +432,7 @@ def thousands(t):
     script = ('read go; i=0; while [ $i -lt 9000 ]; do (:); i=$((i+1)); done\n'
               '(i=0; while [ $i -lt 900 ]; do (:); i=$((i+1)); done; echo done; sleep 600)')  # fmt: skip
     proc = subprocess.Popen(['/bin/sh', '-c', script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    job = subprocess.Popen([harness.gpuscope, 'job', '-p', str(proc.pid), '-f', 'sched,syscall', '-r', '-o', t.path('r.json')],
+    job = subprocess.Popen([harness.gpuscope, 'job', '-p', str(proc.pid), '--filter', 'sched,syscall', '-r', '-o', t.path('r.json')],
                            stdout=open(t.path('live'), 'w'))  # fmt: skip
     try:
         wait_until(lambda: 'Classification' in read_text(t.path('live')), 60, 'it is watched')
@@ -500,7 +517,7 @@ def readme_probes(t):
 @case('--filter leaves out what was not asked for, and says so', needs=None)
 def filtered(t):
     with Load(t, ['sleep', '60']) as load:
-        whole = report(t, load, '{}\n', '-f', 'io', seconds='0.5')
+        whole = report(t, load, '{}\n', '--filter', 'io', seconds='0.5')
     assert whole['jobs'][0]['metrics']['cpu_percent'] is None
     assert whole['jobs'][0]['metrics']['read_bytes'] is not None
     assert 'not selected' in whole['monitoring_session']['sources']['time']
@@ -561,7 +578,7 @@ def tree_reuse(t):
         f.write(OFF)
     child = int(ask())
     job = subprocess.Popen([harness.gpuscope, 'job', '-p', str(root.pid), '-r', '-c', t.path('off.yaml'), '-o', t.path('r.json')],
-                           stdout=open(t.path('live'), 'w'))  # fmt: skip
+                           stdout=open(t.path('live'), 'w'), env={**t.env, 'COLUMNS': '200'})  # fmt: skip
     other = None
     try:
         wait_until(lambda: re.search(r' 2  Idle', read_text(t.path('live'))), 30, 'both are seen')
@@ -675,7 +692,7 @@ def nothing(t):
     for bad in ('4711.0', '1-5', '4711_[3-1]', 'a b'):
         assert f'not "{bad}"' in gpuscope('job', '-j', bad, expect=2).stderr
     assert '--output takes a file' in gpuscope('job', '-o', '', expect=2).stderr
-    assert 'not "cpu"' in gpuscope('job', '-f', 'cpu', expect=2).stderr
+    assert 'not "cpu"' in gpuscope('job', '--filter', 'cpu', expect=2).stderr
     assert 'cannot read the configuration' in gpuscope('job', '-c', t.path('none'), expect=1).stderr
 
 
@@ -711,7 +728,7 @@ def compare(t):
     t.equal('as a page', page_report(t.path('c.html')), whole)
     with open(t.path('none.json'), 'w', encoding='utf-8') as f:
         f.write('{"jobs": []}')
-    assert 'there is no job in' in gpuscope('report', '--compare', t.path('none.json'), expect=1).stderr
+    assert 'there is no job in' in gpuscope('report', '--compare', t.path('none.json'), expect=4).stderr
     full = gpuscope('report', '--compare', '--format', 'json', '-o', '/dev/full', *files, expect=1)
     assert full.stderr == 'gpuscope: cannot write /dev/full: No space left on device\n', full.stderr
     assert 'one file at a time' in gpuscope('report', *files, expect=2).stderr

@@ -513,16 +513,16 @@ def launches(t):
     for call, n, wanted in (('cudaGetDevice', 100, 'GPU-idle'), ('cudaLaunchKernel', 1, 'GPU-input-bound')):
         found = cuda_job(t, *[f'{call}=100000000'] * n, config=ASIDE, nvml=',idle')['jobs'][0]
         t.equal(f'a GPU that does next to nothing ({call})', found['classification']['type'], wanted)
-    for options, config in ((('-f', 'sched'), ASIDE), ((), ASIDE + 'ebpf:\n  probes:\n    cuda: false\n')):
+    for options, config in ((('--filter', 'sched'), ASIDE), ((), ASIDE + 'ebpf:\n  probes:\n    cuda: false\n')):
         whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=config, options=options)
         t.equal(f'{options}', whole['jobs'][0]['figures']['launches_per_second'], None)
         t.match('and why', 'not selected', whole['monitoring_session']['sources']['cuda'])
         # Of MPI nothing was called, which is known unless it was not asked for.
         t.equal('MPI', whole['jobs'][0]['mpi_ranks'], None if options else [])
     # Alone it is measured, without the kernel's own.
-    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('-f', 'cuda'))
+    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('--filter', 'cuda'))
     t.true('alone', whole['jobs'][0]['figures']['launches_per_second'] > 1000, whole['jobs'][0]['figures'])
-    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('-f', 'mpi'))
+    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('--filter', 'mpi'))
     t.equal('only MPI: launches', whole['jobs'][0]['figures']['launches_per_second'], None)
     t.match('only MPI: CUDA', 'not selected', whole['monitoring_session']['sources']['cuda'])
     t.equal('only MPI: its source', whole['monitoring_session']['sources']['mpi'], 'no readable library of MPI is loaded')

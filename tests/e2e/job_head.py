@@ -174,7 +174,7 @@ def live(t):
         seen += [r['id'] for r in part['reports']]
         after = part['next']
     t.equal('in pages', seen, [r['id'] for r in all_of['reports']])
-    begin = all_of['reports'][3]['begin']
+    begin = all_of['reports'][3]['start_time']
     t.equal('by user', len(get('?user=' + USER)[1]['reports']), 5)
     t.equal('of nobody else', get('?user=x')[1]['reports'], [])
     t.equal('by job', len(get('?job=tree%20of%20' + str(p.pid))[1]['reports']), 1)
@@ -186,8 +186,8 @@ def live(t):
     for bad in ('/999', '/x', '/-1', '/compare?ids=999'):
         t.equal('not there: ' + bad, get(bad)[0], 404)
     whole = get(f'/{seen[0]}')[1]
-    t.equal('whole', [whole['job'], whole['document']['jobs'][0]['job_id'], whole['begin']],
-            [f'tree of {p.pid}', f'tree of {p.pid}', all_of['reports'][0]['begin']])  # fmt: skip
+    t.equal('whole', [whole['job'], whole['document']['jobs'][0]['job_id'], whole['start_time']],
+            [f'tree of {p.pid}', f'tree of {p.pid}', all_of['reports'][0]['start_time']])  # fmt: skip
     t.true('its parts', whole['document']['jobs'][0]['classification']['efficiency_parts'])
     compared = get(f'/compare?user={USER}')[1]
     t.equal('compared', [compared['summary']['total_jobs'], {j['user'] for j in compared['jobs']}], [5, {USER}])
@@ -201,7 +201,7 @@ def live(t):
     t.match('as a table, by its name', rf'\w+ \({p.pid}\)', run.out)
     t.tool('report', '--compare', '--head', head.grpc, '-o', t.path('c.html'), status=0)
     t.true('as a page', page_report(t.path('c.html'))['jobs'])
-    run = t.tool('report', '--compare', '--head', head.grpc, '--user', 'x', status=1)
+    run = t.tool('report', '--compare', '--head', head.grpc, '--user', 'x', status=4)
     t.match('none', r'the head at \S+ has no report of such jobs', run.err)
     run = t.tool('report', '--compare', '--head', '127.0.0.1:1', status=1)
     t.match('no head', r'no head answers at 127\.0\.0\.1:1', run.err)

@@ -100,7 +100,7 @@ def with_launcher(t):
     record(t, '-j', '4711', '--parent-pid', str(launcher.pid))
     end(launcher)
     wait_until(lambda: has_ended(t), 90, 'the end of the recorder')
-    gone = record(t, '-j', '4711', '--parent-pid', str(launcher.pid), status=1)
+    gone = record(t, '-j', '4711', '--parent-pid', str(launcher.pid), status=4)
     t.match('said', f'--parent-pid: no process {launcher.pid} here', gone.err)
 
 

@@ -55,6 +55,18 @@ class Caller:
         open(self.stop, 'w').close()
 
 
+def keeps_attributes(t):
+    """Has the file system of the case's folder extended attributes?"""
+    path = t.path('attribute')
+    with open(path, 'w', encoding='utf-8'):
+        pass
+    try:
+        os.setxattr(path, 'user.x', b'y')
+    except OSError:
+        return False
+    return True
+
+
 def records(path):
     with open(path, 'rb') as f:
         reader = gst.Reader(f.read())

@@ -11,6 +11,7 @@ import time
 import harness
 from harness import Skip, case, main, wait_until
 from top_help import nvml
+from tracefs_help import return_probe
 
 MIB = 1 << 20
 KIB = 1 << 10
@@ -64,7 +65,7 @@ def check_rows(t, summary):
 
 
 def check_sites(t, summary):
-    t.equal('call sites that are not known', [s for s in summary['memory_sites'] if s['place'] == 'unknown'], [])
+    t.equal(f'call sites that are not known (lost: {summary["lost"]})', [s for s in summary['memory_sites'] if s['place'] == 'unknown'], [])
     sites = {(s['place'].split(' (')[0], s['function']): s for s in summary['memory_sites']}
     for key, wanted in SITES.items():
         s = sites.get(key)
@@ -135,7 +136,7 @@ def late(t):
     run = live.finish()
     whole = rows_of(run.summary)['all device memory', None]
     t.equal('three are left', (whole['live_blocks'], whole['allocations'], whole['frees']), (3, 5, 2))
-    with subprocess.Popen([program(), 'wait'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=t.envs()) as holder:
+    with harness.Beside([program(), 'wait'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=t.envs()) as holder:
         holder.stdin.write('\n')
         holder.stdin.flush()
         holder.stdout.readline()
@@ -150,7 +151,7 @@ def late(t):
 
 @case('what the driver measures stands beside it, also what was there before the trace', timeout=120)
 def measured(t):
-    with subprocess.Popen([program(), 'wait'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=t.envs()) as holder:
+    with harness.Beside([program(), 'wait'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=t.envs()) as holder:
         conf = t.path('nvml.conf')
 
         def pretend(held):
@@ -338,6 +339,14 @@ def waiting(t):
     libraries = [shutil.copy(t.path('asking.so'), t.path(f'asking{i}.so')) for i in range(200)]
     run = t.trace('--memory', command=[t.path('loader'), *libraries], env={'LD_LIBRARY_PATH': harness.fake})
     t.equal('place', [s['place'] for s in run.summary['memory_sites']], ['ask (asking199.so)'])
+
+
+@case('call sites where another tool has a return probe on the function that allocates')
+def probed_by_another(t):
+    with return_probe(t, 'cudaMalloc') as env:
+        run = t.trace('--memory', command=[program()], env=env)
+    check_sites(t, run.summary)
+    t.equal('stacks that are lost', run.lost('stacks'), 0)
 
 
 @case('memory of calls that were added up is not known')

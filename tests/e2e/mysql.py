@@ -2,6 +2,7 @@
 """The agent's samples in a database, a real MariaDB: what is in the tables, and who may do what."""
 
 import os
+import socket
 import subprocess
 
 import harness
@@ -30,8 +31,8 @@ def rows(t):
     t.equal('a GPU', names[2], ('2', 'GPU-00000002-1111-2222-3333-444455556666', 'NVIDIA H100 80GB HBM3', '00000000:12:00.0'))
     t.equal('a process', db.ask('SELECT DISTINCT node, gpu, gpu_memory_bytes FROM gpu_process_sample WHERE gpu = 0')[0][:2], ('node-1', '0'))
     t.equal('processors', db.number('SELECT MAX(processors) FROM node_sample'), float(os.cpu_count()))
-    # Both schemas say the same, each in its units; the first sample of the machine has no rates.
-    same = '''SELECT COUNT(*) FROM node_sample s JOIN gauge g ON g.TIME = CAST(s.time AS DATETIME) AND g.node = s.node
+    # Both schemas say the same, each in its units; the first sample of the machine has no rates. eACGM's seconds are cut: MySQL's CAST rounds.
+    same = '''SELECT COUNT(*) FROM node_sample s JOIN gauge g ON g.TIME = CAST(LEFT(s.time, 19) AS DATETIME) AND g.node = s.node
               JOIN memory m ON m.TIME = g.TIME JOIN gpumem p ON p.TIME = g.TIME JOIN diskio d ON d.TIME = g.TIME JOIN netio n ON n.TIME = g.TIME
               WHERE ABS(g.cpu - 100 * s.cpu_ratio) < 1e-6 AND ABS(m.used * 1048576 - s.memory_used_bytes) < 1
               AND ABS(g.mem - 100 * m.used / m.total) < 1e-6 AND ABS(g.gpu_mem - p.used / p.total) < 1e-9
@@ -69,11 +70,41 @@ def privileges(t):
     t.equal('the reader', [r[0].split(' TO ')[0] for r in db.ask("SHOW GRANTS FOR grafana")][1:], ['GRANT SELECT ON `gpuscope`.*'])
 
 
+@case("Ollama's requests and tokens, and who asked: as the clients counted", timeout=60)
+def ollama(t):
+    db = MariaDB(t)
+    listener = socket.create_server(('127.0.0.1', 0))
+    port = listener.getsockname()[1]
+    a = start_agent(t, db, gpus=1, more=f'traffic:\n  enabled: true\n  ollama_port: {port}\n')
+    n_tokens, asked = 20, {'127.0.3.1': 300, '127.0.3.2': 100}
+    for address, n in asked.items():
+        c = socket.create_connection(('127.0.0.1', port), source_address=(address, 0))
+        s, _ = listener.accept()
+        for _ in range(n):
+            c.sendall(b'POST /api/generate')
+            s.recv(100)
+            for _ in range(n_tokens):
+                s.send(b'{"response":"x"}\n')
+            left = 17 * n_tokens
+            while left:
+                left -= len(c.recv(left))
+    wanted = [(f'{address}.{port}', str(n)) for address, n in asked.items()]
+    wait_until(lambda: db.ask('SELECT ipport, cnt FROM ipport ORDER BY cnt DESC') == wanted, 60, 'requests by client')
+    wait_until(lambda: a.metrics().get(STORED, 0) >= 2, 60, 'two samples')
+    a.stop()
+    t.equal('and no more', db.ask('SELECT ipport, cnt FROM ipport ORDER BY cnt DESC'), wanted)
+    # A sample may lie within an answer, its time in two intervals.
+    ratio = db.number('SELECT SUM(token) / SUM(request) FROM ollamanet')
+    t.true('tokens of a request', abs(ratio - n_tokens) < 0.2 * n_tokens, ratio)
+    t.equal('its columns', len(db.ask('SELECT * FROM ollamanet LIMIT 1')[0]), 3)
+
+
 @case('old rows of this node are removed', timeout=60, needs=None)
 def retention(t):
     db = MariaDB(t)
     for node in ('node-1', 'node-2'):
-        db.ask(f"""INSERT INTO node_sample (time, node) SELECT '2020-01-01' + INTERVAL seq SECOND, '{node}' FROM seq_1_to_7000;
+        seconds = ', '.join(f"('2020-01-01' + INTERVAL {i} SECOND, '{node}')" for i in range(7000))
+        db.ask(f"""INSERT INTO node_sample (time, node) VALUES {seconds};
                    INSERT INTO netio (TIME, node) VALUES ('2020-01-01', '{node}');
                    INSERT INTO gpu (seen, node, gpu) VALUES ('2020-01-01', '{node}', '9')""")
     a = start_agent(t, db, gpus=1, retention='24h')

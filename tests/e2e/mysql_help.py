@@ -1,4 +1,7 @@
-"""A real MariaDB of the end-to-end tests, started as people start one for a trial: packaging/mysql/trial.sh."""
+"""A real MariaDB of the end-to-end tests, started as people start one for a trial: packaging/mysql/trial.sh.
+
+Another server, such as MySQL 8: GPUSCOPE_TEST_DATABASE names a folder with programs that are called as MariaDB's are (mariadbd, mariadb,
+mariadb-install-db), and take their arguments."""
 
 import ctypes
 import os
@@ -11,6 +14,7 @@ from agent_help import Agent, config_text
 from harness import Skip, free_port, read_text, wait_until
 
 WAITING, STORED = 'gpuscope_agent_mysql_waiting_samples', 'gpuscope_agent_mysql_samples_total'
+PROGRAMS = os.environ.get('GPUSCOPE_TEST_DATABASE')
 TRIAL = os.path.join(harness.HERE, '../../packaging/mysql/trial.sh')
 
 
@@ -21,11 +25,15 @@ def need_library():
         raise Skip('libmariadb.so.3 is not installed (libmariadb3)') from None
 
 
+def search_path():
+    return (PROGRAMS + ':' if PROGRAMS else '') + os.environ['PATH'] + ':/usr/sbin:/sbin'
+
+
 class MariaDB:
     """settings: lines of its my.cnf."""
 
     def __init__(self, t, schema='both', settings=''):
-        path = os.environ['PATH'] + ':/usr/sbin:/sbin'
+        path = search_path()
         for program in ('mariadbd', 'mariadb', 'mariadb-install-db'):
             if not shutil.which(program, path=path):
                 raise Skip(f'{program} is not installed (mariadb-server-core, mariadb-client-core)')
@@ -43,7 +51,7 @@ class MariaDB:
 
     def trial(self, word):
         words = [TRIAL, '--dir', self.dir, '--port', str(self.port), '--schema', self.schema, word]
-        done = subprocess.run(words, capture_output=True, text=True, env=self.t.envs({'GPUSCOPE': harness.gpuscope}), timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, env=self.t.envs({'GPUSCOPE': harness.gpuscope, 'PATH': search_path()}), timeout=60)
         log = read_text(self.path('server.log')) if os.path.exists(self.path('server.log')) else ''
         assert done.returncode == 0, f'trial.sh {word}: {done.stderr} {log[-2000:]}'
         return done.stdout
@@ -65,7 +73,7 @@ class MariaDB:
             words.insert(2, f'--socket={self.path("socket")}')
         else:  # over the network, as who they are
             words[2:2] = ['--protocol=tcp', '--host=127.0.0.1', f'--port={self.port}']
-        env = self.t.envs({'MYSQL_PWD': '' if user == 'root' else read_text(self.path(f'{user}-password'))})
+        env = self.t.envs({'PATH': search_path(), 'MYSQL_PWD': '' if user == 'root' else read_text(self.path(f'{user}-password'))})
         done = subprocess.run(words, input="SET time_zone = '+00:00';\n" + sql, capture_output=True, text=True, timeout=60, env=env)
         assert done.returncode == 0, f'{sql}: {done.stderr}'
         return [tuple(None if x == 'NULL' else x for x in line.split('\t')) for line in done.stdout.splitlines()]

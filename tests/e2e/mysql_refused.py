@@ -58,6 +58,12 @@ def misfits(t):
     a.wait_err(r'permanently refuses 1 samples: .*named', 60)
     wait_until(lambda: a.metrics()['gpuscope_agent_mysql_rejected_samples_total'] >= 1, 60, 'the count')
     db.ask('ALTER TABLE gpu DROP CONSTRAINT named')
+    # MySQL's number and state of the same, and of a value that does not fit.
+    for number in (3819, 1366):
+        refused = a.metrics()['gpuscope_agent_mysql_rejected_samples_total']
+        db.ask(f"CREATE TRIGGER as_mysql BEFORE INSERT ON node_sample FOR EACH ROW SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = 'as MySQL'")
+        wait_until(lambda n=refused: a.metrics()['gpuscope_agent_mysql_rejected_samples_total'] > n, 60, f'one is refused by error {number}')
+        db.ask('DROP TRIGGER as_mysql')
     a.wait_metric(STORED, lambda v: v > 0, 60)
     n = db.number('RENAME TABLE gpu_sample TO elsewhere; SELECT COUNT(*) FROM node_sample')
     a.wait_err(r'does not accept samples: .*gpu_sample.*\(error 11[0-9]+\); they are buffered', 60)

@@ -61,6 +61,13 @@ def timeline(t):
     t.equal('nothing is open in the end', [v for k, v in rows[-1].items() if k != 'time' and v], [])
     t.note(f'{len(spans)} calls, {len(lanes_at)} times of their own, {len(rows[0]) - 1} lanes')
     t.equal('loaded again', len(load(path)), len(rows) + len(got))
+    # Calls stand in the order of their ends.
+    with open(nested, 'w') as f:
+        f.write('start_ns,start_wall,dur_ns,function\n')
+        for begin, took, name in ((31, 1, 'inner'), (30, 5, 'outer')):
+            f.write(f'{begin}000000000,1970-01-01T00:01:{begin}.000000000Z,{took}000000000,{name}\n')
+    held = [r['event1'] for r in load(nested) if 80 < float(r['time']) < 100]
+    t.equal('one that began before the first that ended', held, ['outer', 'outer', 'outer', None])
     done = subprocess.run([os.path.join(FOLDER, '../mysql/timeline.py'), os.path.join(FOLDER, 'gpuscope.json')], capture_output=True, text=True)
     t.true('another file', done.returncode == 1 and 'no CSV of gpuscope trace' in done.stderr or 'has no calls' in done.stderr, done.stderr)
 

@@ -28,7 +28,7 @@ class Head:
         t.n_files += 1
         self.t, self.data, self.log = t, t.path(f'head{t.n_files}'), t.path(f'head{t.n_files}.log')
         self.tls, self.scheme = tls, 'https' if tls else 'http'
-        self.args = ['--anonymous-control', *args, *(['--tls-cert', t.path('server.pem'), '--tls-key', t.path('server.key')] if tls else [])]
+        self.args = ['--anonymous-control', *args, *(['--cert', t.path('server.pem'), '--key', t.path('server.key')] if tls else [])]
         self.start()
 
     def start(self, listen=None, port='0'):

@@ -393,7 +393,7 @@ def python_stacks(t):
                            'return': True}])  # fmt: skip
     for options in ((), ('-o', t.path('out.gst'))):
         # The interpreter is known some milliseconds after it is seen.
-        with subprocess.Popen([sys.executable, script]) as proc:
+        with harness.Beside([sys.executable, script]) as proc:
             live = t.start_trace('--layer', 'user', '--probes', file, *options, '-p', str(proc.pid))
             live.wait_err('stacks can be read')
             open(t.path('go'), 'w').close()
@@ -420,7 +420,7 @@ def list_and_generate(t):
     t.equal('calls', run.calls('recurse'), sum(i % 5 + 1 for i in range(10)))
     run = t.tool('probes', '--usdt', program, status=0)
     t.match('static probes', r'static probe +gs_test:guarded +-4@\S+ -2@\S+ +\(with a semaphore\)', run.out)
-    t.tool('probes', '--match', 'nothing*', program, status=1)
+    t.tool('probes', '--match', 'nothing*', program, status=4)
     t.tool('probes', '/nonexistent/x.so', status=1)
     for name in ('libc.so.6', 'libc'):
         t.match(name, r'/libc\.so\.6', t.tool('probes', '--match', 'malloc', '--format', 'json', name, status=0).out)
@@ -477,6 +477,17 @@ def torch_memory(t):
         tracks = collections.Counter(e['name'] for e in json.load(f)['traceEvents'] if e['ph'] == 'C')
     t.equal('counter tracks', {k: v for k, v in tracks.items() if 'PyTorch' in k},
             {'PyTorch memory of device 0': 50 + 25 + 2, 'PyTorch memory of device 1': 50 + 50})  # fmt: skip
+
+
+@case('a probe on one file by its path: no other file is read, of all that the command maps')
+def one_path(t):
+    program = t.app('20', name='probed')
+    path = os.path.realpath(program[0])
+    run = t.trace('-v', '--layer', 'user', '--probes', probe_file(t, [{**WORK, 'lib': path}]),
+                  command=['sh', '-c', '/bin/true; exec "$@"', 'sh', *program])  # fmt: skip
+    t.equal('calls', run.calls('work'), 20)
+    # sh, libc, ld.so and true are mapped, too.
+    t.match('requests', r'reader of files: 1 requests', run.err)
 
 
 main()

@@ -35,7 +35,7 @@ class Traced:
         self.proc = subprocess.Popen([os.path.join(harness.fake, program), '--go-file', self.go, '--hold-file', self.hold, *calls],
                                      stdout=subprocess.PIPE, text=True, env={**t.envs(), **(env or {})})  # fmt: skip
         wait_until(lambda: 'libcuda' in harness.read_text(f'/proc/{self.proc.pid}/maps'), 20, 'start')
-        done = ctl(t, socket, 'trace-gpu', str(self.proc.pid), '--for', seconds)
+        done = ctl(t, socket, 'trace-gpu', str(self.proc.pid), '--duration', seconds)
         t.true('traced', done.returncode == 0 and done.stdout.startswith('ok: GPU use of'), done)
 
     def run(self):
@@ -392,12 +392,15 @@ def _(t):
     t.match('status', rf'GPU use of {sleeper.pid}: traced for [0-9.]+ s more', ctl(t, socket, 'status').stdout)
     t.equal('deleted', a.get(f'{path}/{sleeper.pid}', who, 'DELETE')[0], 200)
     t.equal('not there', a.get(f'{path}/{sleeper.pid}', who, 'DELETE')[0], 404)
-    for words, said in ((['trace-gpu'], 'needs a process id'), (['trace-gpu', 'x y'], 'neither a process id'), (['status', '--for', '5s'], 'belongs to')):
+    for words, said in ((['trace-gpu'], 'needs a process id'), (['trace-gpu', 'x y'], 'neither a process id'), (['status', '--duration', '5s'], 'belongs to')):
         done = ctl(t, socket, *words)
         t.true(f'{words}', done.returncode == 2 and said in done.stderr, done)
-    done = ctl(t, socket, 'trace-gpu', str(sleeper.pid), '--for', '5m')
+    for what in ('4000000', 'job:none'):
+        done = ctl(t, socket, 'trace-gpu', what)
+        t.true(f'{what} is not here', done.returncode == 4 and 'none: ' in done.stderr, done)
+    done = ctl(t, socket, 'trace-gpu', str(sleeper.pid), '--duration', '5m')
     t.true('too long', done.returncode == 1 and 'at most 20.0 s' in done.stderr, done)
-    t.equal('a second', ctl(t, socket, 'trace-gpu', str(sleeper.pid), '--for', '1s').returncode, 0)
+    t.equal('a second', ctl(t, socket, 'trace-gpu', str(sleeper.pid), '--duration', '1s').returncode, 0)
 
     def metrics():
         return {k: v for k, v in (line.rsplit(' ', 1) for line in a.get(headers=who)[2].decode().splitlines() if line and line[0] != '#')}
@@ -417,7 +420,7 @@ def _(t):
         wait_probes(t, a)
         p.run()
         wait_value(a, 'launches_total', p.proc.pid, n, kind='kernel')
-        t.equal('ends', ctl(t, socket, 'trace-gpu', str(p.proc.pid), '--for', '0').returncode, 0)
+        t.equal('ends', ctl(t, socket, 'trace-gpu', str(p.proc.pid), '--duration', '0').returncode, 0)
         a.wait_metric('gpuscope_agent_process_gpu_probes', lambda v: v == 0, 30)
         wait_until(lambda: not [k for k in a.metrics() if k.startswith('gpuscope_process_gpu')], 30, 'the end of its sums')
         p.end()
@@ -477,7 +480,7 @@ def _(t):
         demo = os.path.join(harness.fake, 'demo_train')
         job = s.submit(f'{demo} --steps 100000\n', '-n1', '-J', 'train', user='games')
         s.wait_state(job, 'RUNNING')
-        wait_until(lambda: ctl(t, socket, 'trace-gpu', f'job:{job}', '--for', '5m').returncode == 0, 30, 'the job is known')
+        wait_until(lambda: ctl(t, socket, 'trace-gpu', f'job:{job}', '--duration', '5m').returncode == 0, 30, 'the job is known')
         wait_until(lambda: any(v > 1000 for k, v in a.metrics().items() if k.startswith('gpuscope_process_gpu_launches')), 60, 'launches')
         p.wait_scrapes(10)
         # A scrape that comes late has the time since the one before it in it.
@@ -485,7 +488,7 @@ def _(t):
         wait_until(lambda: p.ask(launches, 'kind').get('kernel', 0) > 100, 60, 'launches a second')
         active = 'max by (bound) (rate(gpuscope_process_gpu_active_seconds_total{comm="demo_train"}[5s]))'
         wait_until(lambda: 0 < p.ask(active, 'bound').get('max', 0) <= 1.1, 60, 'active share')
-        t.equal('ends', ctl(t, socket, 'trace-gpu', f'job:{job}', '--for', '0').returncode, 0)
+        t.equal('ends', ctl(t, socket, 'trace-gpu', f'job:{job}', '--duration', '0').returncode, 0)
         a.wait_metric('gpuscope_agent_process_gpu_probes', lambda v: v == 0, 60)
         before = sum(v for k, v in a.metrics().items() if k.startswith('gpuscope_process_gpu_launches'))
         time.sleep(1)

@@ -136,7 +136,7 @@ def under(t):
         for pattern, wanted in (('layer', 12), ('pycalls_target.py:launches', 13), ('pycalls_target.py:la*,fib', 13),
                                 ('fib', None), ('/elsewhere.py:*', None)):  # fmt: skip
             # What would show nothing is not written.
-            run = t.tool('report', '--format', 'json', '--within', pattern, '-o', made, out, status=int(pattern == '/elsewhere.py:*'))
+            run = t.tool('report', '--format', 'json', '--within', pattern, '-o', made, out, status=4 * (pattern == '/elsewhere.py:*'))
             summary = json.loads(run.out)
             got = {f['name']: f['calls'] for f in summary['functions']}
             t.equal(f'{version} {pattern}: launches', got.get('cudaLaunchKernel'), wanted)

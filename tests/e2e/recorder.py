@@ -12,7 +12,7 @@ import sys
 import harness
 from agent_help import Agent, config_text
 from harness import case, main, wait_until
-from keep_help import Caller, records
+from keep_help import Caller, keeps_attributes, records
 
 
 class Job:
@@ -103,7 +103,7 @@ def on_request(t):
     wait_until(lambda: len(json.loads(a.get('/api/v1/recorder', WHO)[2])['files']) > n, 30, 'the document')
     document = json.loads(a.get('/api/v1/recorder', WHO)[2])
     t.equal('what is recorded', [re.sub(r'\D.*', '', j['id']) for j in document['jobs']], ['991101'])
-    t.equal('of a job that is not recorded', (save(t, socket, 'job:991102').returncode, a.get('/api/v1/recorder/job:991102', WHO, 'POST')[0]), (1, 404))
+    t.equal('of a job that is not recorded', (save(t, socket, 'job:991102').returncode, a.get('/api/v1/recorder/job:991102', WHO, 'POST')[0]), (4, 404))
     n = len(files(folder))
     for j in (job, other):
         j.caller.end()
@@ -149,6 +149,10 @@ def at_finding(t):
     wait_until(lambda: a.metrics(WHO).get('gpuscope_agent_findings_total{detector="idle"}') == 1, 30, 'a finding')
     wait_until(lambda: files(folder) and whole(files(folder)[0]), 30, 'a file')
     t.match('of the job', r'/job-991105[^/]*\.gst$', files(folder)[0])
+    if keeps_attributes(t):
+        name = 'user.gpuscope.reason'  # comes after the file
+        wait_until(lambda: name in os.listxattr(files(folder)[0]), 30, 'a reason')
+        t.equal('why', os.getxattr(files(folder)[0], name), b'finding: idle of idle_gpu')
     job.caller.end()
     job.proc.wait(timeout=30)
     a.stop()

@@ -9,6 +9,7 @@ import sys
 import harness
 from browser import Browser
 from harness import Skip, case, main
+from kineto_help import kineto
 
 MAKER = os.path.join(os.path.abspath(sys.argv[2]), '../e2e/explain_run')
 EVIL = '</title></script><img src=x onerror="document.title=1"><script>document.title=2</script>'
@@ -124,6 +125,42 @@ def pdf(t):
     for wanted in ('Verdict: GPU-bound', 'Where the time went', 'waiting for the GPU', '3000 steps of thread train', 'Findings', 'steps take 24.8 % longer', 'Calls: CUDA runtime', 'cudaStreamSynchronize', 'H100', 'How it was measured', 'Nothing was lost'):
         t.true(wanted, wanted in text, text)
     t.true('few pages', text.count('\f') <= 4, text.count('\f'))
+
+
+EVIL_KERNEL = 'sgemm<"</script><script>document.title=3</script>">'
+
+
+@case('a comparison of runs as a page, and as a PDF', timeout=180, needs=None)
+def comparison(t):
+    for name, kernel_us in (('a', 500), ('b', 700)):
+        kineto(t.path(f'{name}.json'), kernel_us)
+        text = harness.read_text(t.path(f'{name}.json')).replace('"sgemm"', json.dumps(EVIL_KERNEL))
+        with open(t.path(f'{name}.json'), 'w') as f:
+            f.write(text)
+        t.tool('report', t.path(f'{name}.json'), '-o', t.path(f'{name}.gst'), status=0)
+    files = [t.path('a.gst'), t.path('b.gst'), t.path('a.gst')]
+    whole = json.loads(t.tool('report', '--compare', '--format=json', *files, status=0).out)
+    t.tool('report', '--compare', *files, '-o', t.path('c.html'), status=0)
+    t.equal('as in JSON', harness.page_report(t.path('c.html')), whole)
+    t.match('on stdout, too', '<!doctype html>', t.tool('report', '--compare', '--format=html', *files, status=0).out)
+    b = show(t, t.path('c.html'))
+    text = b.run('document.body.innerText')
+    for wanted in ('Slower', 'No difference shown', 'on the GPU in sgemm', 'GPUs, by their own times', 'GPU 0 idle', 'Kernels on the GPU', EVIL_KERNEL, 'GPU 0, stream 7', 'How it was compared'):
+        t.true(wanted, wanted in text, text[:3000])
+    t.equal('its title is its own', b.run('document.title'), 'gpuscope: comparison of runs')
+    drawn = b.run('[...document.querySelectorAll(".interval .span")].map(e => [parseFloat(e.style.left), parseFloat(e.style.width)])')
+    t.true('the interval of the slower run is right of the base', len(drawn) == 2 and 50 < drawn[0][0] and drawn[0][0] + drawn[0][1] <= 100, drawn)
+    t.true('that of the same run holds it', drawn[1][0] <= 50 <= drawn[1][0] + drawn[1][1], drawn)
+    check_looks(t, b)
+    run = t.tool('report', '--compare', *files, '-o', t.path('c.pdf'))
+    if 'cairo' in run.err:
+        raise Skip('no libcairo2')
+    t.equal('status', run.status, 0)
+    if not shutil.which('pdftotext'):
+        raise Skip('no pdftotext (poppler-utils)')
+    text = subprocess.run(['pdftotext', '-layout', t.path('c.pdf'), '-'], capture_output=True, text=True, check=True).stdout
+    for wanted in ('Comparison of runs', 'Slower', 'No difference shown', 'A step: kernels on the GPU', 'sgemm', '700 us', '+200 us', 'GPU 0, stream 7'):
+        t.true(wanted, wanted in text, text)
 
 
 @case('without cairo a PDF is refused, and a page is not', needs=None)

@@ -75,12 +75,12 @@ def usage(t):
 
 @case('help, versions and slips of the commands', needs=None)
 def commands(t):
-    for words in ('help trace', 'trace -h', 'trace --help'):
+    for words in ('trace --help-all', 'trace -h', 'trace --help'):
         t.match(words, r'Usage: gpuscope trace \[OPTION', t.tool(*words.split(), status=0).out)
     for command in ('trace', 'report', 'open', 'gpu', 'job', 'top', 'agent', 'head', 'connect', 'session', 'probes'):
         t.match(command, r'^gpuscope \d+\.\d+', t.tool(command, '--version', status=0).out)
     t.match('a word for it, as of git', r'^gpuscope \d+\.\d+', t.tool('version', status=0).out)
-    for words, says in (('help nosuch', 'no command "nosuch"'), ('tracee', 'did you mean "trace"'), ('-v trace', 'options follow')):
+    for words, says in (('help nosuch', 'no command or topic "nosuch"'), ('tracee', 'did you mean "trace"'), ('-v trace', 'options follow')):
         one_line(t, t.tool(*words.split(), status=2), says)
     one_line(t, t.tool('trace', '-o', 'out.txt', '--', 'true', status=2), '--summary FILE')
     five = [word for i in range(5) for word in ('-o', f'{i}.gst')]
@@ -260,6 +260,103 @@ def sigterm(t):
     t.equal('still there', app.poll(), None)
     with open('t.json') as f:
         t.equal('trace is whole', json.load(f)['gpuscopeEnd']['complete'], True)
+
+
+@case('Ctrl-C once more while the results are written ends at once, and says what is written')
+def quits(t):
+    app = t.start_app('cudaMalloc=31', '--hold-file=' + t.path('end'))
+    r, w = os.pipe()
+    fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(w, b'x' * 4096)  # the summary finds no room
+    trace = subprocess.Popen([harness.gpuscope, 'trace', '-p', str(app.pid), '-o', 'q.gst'], stdout=w, stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, **t.env})  # fmt: skip
+    os.close(w)
+    try:
+        wait_until(lambda: os.path.exists('q.gst') and os.path.getsize('q.gst') > 0)
+        time.sleep(1)
+        trace.send_signal(signal.SIGINT)
+        wait_until(lambda: 'wrote q.gst' in (trace.stderr.readline() or 'wrote q.gst'))
+        time.sleep(0.5)
+        t.equal('it waits', trace.poll(), None)
+        trace.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        t.equal('another signal asks for nothing else', trace.poll(), None)
+        begin = time.monotonic()
+        trace.send_signal(signal.SIGINT)
+        said = trace.communicate(timeout=20)[1]
+        t.true('at once', time.monotonic() - begin < 2, time.monotonic() - begin)
+        t.equal('status', trace.returncode, 130)
+        t.equal('said', said, 'gpuscope: interrupted twice: q.gst written, the summary was not\n')
+    finally:
+        trace.kill()
+        trace.wait()
+        os.close(r)
+    t.equal('the file is whole', json.loads(t.tool('report', '--json', 'q.gst', status=0).out)['complete'], True)
+    t.equal('still there', app.poll(), None)
+
+
+# Ctrl-C in the moment before the command says what it does on it: what it calls there sends it.
+EARLY = '''
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+int mallopt(int a, int b) { kill(getpid(), SIGINT); return 1; }
+int sigaction(int n, const struct sigaction *a, struct sigaction *old)
+{
+	int (*real)(int, const struct sigaction *, struct sigaction *) = dlsym(RTLD_NEXT, "sigaction");
+	if (n == SIGINT && a)
+		kill(getpid(), SIGINT);
+	return real(n, a, old);
+}
+'''
+
+
+@case('Ctrl-C while a command starts: a status, and a line', needs=None)
+def starts(t):
+    if harness.is_asan():
+        raise Skip('ASan comes first')
+    with open(t.path('early.c'), 'w') as f:
+        f.write(EARLY)
+    subprocess.run(['cc', '-shared', '-fPIC', '-o', t.path('early.so'), t.path('early.c')], check=True)
+    for words, status in ((('job', '-p', str(os.getpid()), '-d', '5'), 130), (('agent', '--listen', '127.0.0.1:0', '--control', t.path('s')), 0)):
+        run = subprocess.run([harness.gpuscope, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+                             env={**os.environ, **t.env, 'LD_PRELOAD': t.path('early.so')})  # fmt: skip
+        t.equal(f'{words[0]}: status', run.returncode, status)
+        t.true(f'{words[0]}: said', run.stdout.startswith('gpuscope: ') and len(run.stdout.splitlines()) <= 2, run.stdout)
+
+
+# Each process takes as long to be looked at as a thousand do.
+MANY = '''
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <unistd.h>
+struct dirent64 *readdir64(DIR *d)
+{
+	struct dirent64 *(*real)(DIR *) = dlsym(RTLD_NEXT, "readdir64"), *e = real(d);
+	if (e && e->d_type == DT_DIR && isdigit((unsigned char)e->d_name[0]))
+		usleep(2000000);
+	return e;
+}
+'''
+
+
+@case('-a with --duration among very many processes: it begins after 30 s at the latest, and says so', timeout=120)
+def many_processes(t):
+    if harness.is_asan():
+        raise Skip('ASan comes first')
+    with open(t.path('many.c'), 'w') as f:
+        f.write(MANY)
+    subprocess.run(['cc', '-shared', '-fPIC', '-o', t.path('many.so'), t.path('many.c')], check=True)
+    begin = time.monotonic()
+    run = subprocess.run([harness.gpuscope, 'trace', '-a', '-d', '1'], capture_output=True, text=True, timeout=100,
+                         env={**os.environ, **t.env, 'LD_PRELOAD': t.path('many.so')})  # fmt: skip
+    took = time.monotonic() - begin
+    t.true('begins', 30 < took < 60, took)
+    t.true('status', run.returncode in (0, 4), run.returncode)
+    t.match('said', r'looking through running processes took 30 s, the limit with --duration', run.stderr)
 
 
 @case('target killed: the trace ends by itself')

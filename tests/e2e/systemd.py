@@ -5,6 +5,7 @@ import os
 import re
 import signal
 
+import harness
 from harness import case, main, wait_until
 from systemd_help import Machine, units
 
@@ -89,6 +90,53 @@ def rights(t):
     text = m.get(URL + '/metrics')
     t.equal('files that could not be read', metric(text, 'gpuscope_agent_jobs_errors_total{cause="failed_read"}'), 0)
     t.true('its user', 'user="games"' in text, [x for x in text.splitlines() if 'jobid="77' in x][:3])
+
+
+# Calls CUDA for as long as it lives.
+CALLER = """
+import ctypes, sys, time
+rt = ctypes.CDLL(sys.argv[1])
+p = ctypes.c_void_p()
+while True:
+    rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(4096))
+    time.sleep(0.002)
+"""
+
+
+@case('the flight recorder under the unit: a file on request, with the calls of a job; the agent goes on', timeout=240, beside='jobs')
+def recorder(t):
+    m = agent(t, conf("jobs:\n  interval: 500ms\n  controller: false\nrecorder:\n  jobs: '78*'\n"))
+    with open(os.path.join(DEPLOYMENT, 'agent-recorder.conf')) as f:
+        m.drop_in(AGENT, f.read())
+    m.put('/opt/caller.py', CALLER)
+    # Of another user: the agent, which is not root here, sees its processes by a capability alone.
+    m.must('sh', '-c', f'SLURM_JOB_ID=78 setsid setpriv --reuid=games --clear-groups /usr/bin/python3 /opt/caller.py {harness.fake}/libcudart.so.13 >/dev/null 2>&1 </dev/null &')
+    m.must('systemctl', 'start', AGENT)
+    wait_until(lambda: metric(m.get(URL + '/metrics'), 'gpuscope_agent_recorder_running') == 1, 20, 'a program that records')
+    folder = '/var/lib/gpuscope-agent/recorder'
+
+    def calls():
+        done = m.run('gpuscope', 'agent', 'ctl', 'save-trace')
+        assert done.returncode == 0, done
+        newest = m.run('sh', '-c', f'ls -t {folder}/*.gst 2>/dev/null | head -n 1').stdout.strip()
+        shown = m.run('gpuscope', 'report', newest, '--format=json') if newest else None
+        found = json.loads(shown.stdout) if shown and shown.returncode == 0 and shown.stdout else {'functions': []}
+        return sum(f['calls'] for f in found['functions'] if f['name'] == 'cudaMalloc')
+
+    try:
+        wait_until(lambda: calls() > 100, 20, 'a file with calls')
+    except AssertionError as e:
+        raise AssertionError(f'{e}: {m.get(URL + "/api/v1/recorder")} {m.journal(AGENT)[-3000:]}') from None
+    t.equal('for root alone', m.must('stat', '-L', '-c', '%a', folder).strip(), '700')
+    # By the signal that a person sends, too.
+    n = int(m.must('sh', '-c', f'ls {folder}/*.gst | wc -l'))
+    m.must('pkill', '-USR1', '-f', '^gpuscope trace')
+    wait_until(lambda: int(m.must('sh', '-c', f'ls {folder}/*.gst | wc -l')) > n, 20, 'a file by the signal')
+    # Where it has no more memory all of the unit is stopped.
+    t.true('its limit of memory holds four jobs', int(m.show(AGENT, 'MemoryMax')) >= 4 * (64 + 64) << 20, m.show(AGENT, 'MemoryMax'))
+    pid = m.show(AGENT, 'MainPID')
+    m.must('systemctl', 'stop', AGENT)
+    t.equal('it ends as it should', (m.show(AGENT, 'Result'), m.show(AGENT, 'ExecMainStatus'), pid != '0'), ('success', '0', True))
 
 
 @case('the agent: a bad configuration fails the start and the reload, with our line in the journal', timeout=240, needs=None)

@@ -343,4 +343,27 @@ def burst(t):
     raise Skip('others began many programs each time')
 
 
+def bears_file_numbers():
+    """Is the device in /proc/PID/maps, and in notices of mappings, that of stat(2)? On btrfs it is not."""
+    line = re.search(r'(?m)^\S+ r-xp \S+ (\w+):(\w+) (\d+) +(/\S*/libc\.so\S*)$', harness.read_text('/proc/self/maps'))
+    if not line:
+        return False
+    status = os.stat(line[4])
+    return (os.makedev(int(line[1], 16), int(line[2], 16)), int(line[3])) == (status.st_dev, status.st_ino)
+
+
+@case('what short programs map is not looked up again, and what comes among them gets its probes')
+def known_files(t):
+    if not bears_file_numbers():
+        raise Skip('files have other numbers in notices of mappings than in stat(2) here')
+    work = t.app('cudaMalloc=31', 'ncclCommInitRank=1', 'ncclAllReduce=7')
+    run = t.trace('-v', command=['sh', '-c', 'for i in $(seq 200); do /bin/true; done; exec "$@"', 'sh', *work])
+    t.equal('calls', (run.calls('cudaMalloc'), run.calls('ncclAllReduce')), (31, 7))
+    seen, known = map(int, re.search(r'(\d+) mappings of files seen, (\d+) of them of files known', run.err).groups())
+    if 'map_notices' in [cause for layer in run.summary['lost'].values() for cause in layer]:
+        raise Skip('the kernel dropped notices')
+    # Each maps at least itself and ld.so, which the first one's looks have made known.
+    t.true('known files', known >= 390, f'{known} of {seen}')
+
+
 main()

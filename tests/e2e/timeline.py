@@ -207,7 +207,7 @@ def nothing(t):
     for suffix in ('json', 'pftrace', 'csv', 'svg'):
         with open(f'old.{suffix}', 'w', encoding='utf-8') as f:
             f.write('mine')
-        run = t.tool('report', 'a.gst', '-o', f'old.{suffix}', status=1)
+        run = t.tool('report', 'a.gst', '-o', f'old.{suffix}', status=4)
         t.match(suffix, rf'old\.{suffix} is not written, as it would be empty: ', run.err)
         t.equal('one line', len(run.err.splitlines()), 1)
         t.equal('what was there', harness.read_text(f'old.{suffix}'), 'mine')

@@ -101,6 +101,73 @@ def account(t):
     s.close()
 
 
+# A server and its client in one: asks only when it is told to.
+ASKING = '''
+import socket, sys, threading
+listener = socket.create_server(('127.0.0.1', 0))
+def serve(c):
+    while c.recv(100):
+        c.sendall(b'y' * 5000)
+client = socket.create_connection(listener.getsockname())
+threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+print(listener.getsockname()[1], flush=True)
+for line in sys.stdin:
+    for _ in range(int(line)):
+        client.sendall(b'x' * 100)
+        n = 0
+        while n < 5000:
+            n += len(client.recv(10000))
+    print('done', flush=True)
+'''
+
+
+def programs_of(pid):
+    """Of the kernel, that the process holds."""
+    found = []
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            found += [fd] if 'bpf-prog' in os.readlink(f'/proc/{pid}/fd/{fd}') else []
+        except OSError:
+            pass
+    return found
+
+
+@case('all of a process: its TCP by peer, while it is shown', timeout=60)
+def peers(t):
+    p = subprocess.Popen(['/usr/bin/python3', '-c', ASKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=t.env)
+    port = int(p.stdout.readline())
+
+    def ask(n):
+        p.stdin.write(f'{n}\n')
+        p.stdin.flush()
+        p.stdout.readline()
+
+    ask(5)  # before anybody looks
+    s = Screen(t, '-a', '-p', str(p.pid), columns=130, rows=40)
+    s.wait(rf'(?m)^ *{p.pid} ')
+    pane = s.tmux('display-message', '-p', '-t', 'a', '#{pane_pid}').strip()
+    (top,) = harness.read_text(f'/proc/{pane}/task/{pane}/children').split()
+    t.equal('nothing is loaded for it before', programs_of(top), [])
+    s.keys('Enter')
+    s.wait(rf'to 127.0.0.1:{port} +in +0 +out +0 +0 requests, 1 open')
+    ask(20)
+    # Both ends of the connection are its own.
+    text = s.wait(rf'to 127.0.0.1:{port} +in 97.7K +out +\S+K +20 requests, half in')
+    t.match('the server', rf'from 127.0.0.1 to port {port} +in +\S+K +out 97.7K +20 requests', text)
+    t.true('loaded meanwhile', programs_of(top))
+    s.keys('Escape')
+    wait_until(lambda: not programs_of(top), 20, 'nothing is loaded any more')
+    s.keys('Enter')
+    s.wait(rf'to 127.0.0.1:{port} +in +0 +out +0 +0 requests')  # it begins at zero
+    s.keys('q')
+    s.wait('F1 Help')
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
+    p.kill()
+    p.wait()
+
+
 @case('the environment: what is of GPUs and jobs, nothing else', needs=None, beside='jobs')
 def environment(t):
     a = subprocess.Popen(['sleep', '300'], env={**t.env, 'CUDA_VISIBLE_DEVICES': '3,5', 'SLURM_JOB_ID': '4711',
@@ -286,7 +353,7 @@ def sizes(t):
         s.close()
     a.kill()
     # One cause on several GPUs is one line; the one that the stand-in has broken is left out.
-    s = Screen(t, '-i', '0,2,3', env={'FAKE_NVML': 'gpus=4,ecc=0,throttle=72'})
+    s = Screen(t, '-g', '0,2,3', env={'FAKE_NVML': 'gpus=4,ecc=0,throttle=72'})
     s.wait(rf'(?m)^GPU 0 and 2 more: {reason}')
     s.keys('q')
     s.wait('ended with 0')
@@ -390,7 +457,7 @@ def replays(t):
     t.match('table', rf'{a.pid} ', t.tool('top', '--once', '--replay', path, status=0).out)
     t.match('report', r'2 samples of .* 2 GPUs, at most 2 processes', t.tool('report', path, status=0).out)
     for form in ('csv', 'folded', 'svg'):
-        run = t.tool('report', path, '-o', t.path(f'calls.{form}'), status=1)
+        run = t.tool('report', path, '-o', t.path(f'calls.{form}'), status=4)
         t.match(f'{form} would be empty', r'not written, as it would be empty: .*no .*; samples of GPUs can be seen in', run.err)
         t.true(f'no {form}', not os.path.exists(t.path(f'calls.{form}')))
     t.tool('report', path, '-o', t.path('gpus.json'), status=0)
@@ -411,9 +478,9 @@ def replays(t):
             f.write(damaged)
         t.match('damaged', 'is damaged: .* could not be read, and no complete sample is left',
                 t.tool('top', '--once', '--replay', t.path('damaged.gst'), status=1).err)  # fmt: skip
-    one = json.loads(t.tool('top', '--once', '--format', 'json', '--replay', path, '-i', '1', status=0).out)
+    one = json.loads(t.tool('top', '--once', '--format', 'json', '--replay', path, '-g', '1', status=0).out)
     t.equal('one GPU', [g['index'] for g in one['gpus']], [1])
-    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--replay', path, '-i', '9', status=2).err)
+    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--replay', path, '-g', '9', status=4).err)
 
 
 @case('to and fro in a recording', needs=None)
@@ -569,7 +636,7 @@ def refusals(t):
     with open(t.path('x.gst'), 'wb') as f:
         f.write(b'text')
     t.match('no recording', 'not a .gst file', t.tool('top', '--replay', t.path('x.gst'), status=1).err)
-    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--nvml', nvml(), '-i', '9', status=2).err)
+    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--nvml', nvml(), '-g', '9', status=4).err)
     t.match('a full disk', '/dev/full', t.tool('top', '--once', '--nvml', nvml(), '--record', '/dev/full', status=1).err)
 
 

@@ -33,8 +33,8 @@ static void run_kernels(uint64_t n)
 	uint64_t at = fake_cupti_now();
 
 	for (uint64_t i = 0; i < n; i++) {
-		fake_cupti_kernel(names[i % 3], 7 + (uint32_t)(i % 2), at, at + 1000 + i);
-		at += 2000 + i;
+		at = fake_cupti_kernel(names[i % 3], 7 + (uint32_t)(i % 2), at, at + 1000 + i);
+		at += 1000;
 		n_kernels++;
 		kernel_ns += 1000 + i;
 	}

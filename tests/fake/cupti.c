@@ -1,7 +1,7 @@
 /*
  * CUPTI's activity records, for the door that takes them (src/companion/gpu). There is no device: a program says what
  * it did (fake_cupti_*), and what is switched on comes as records of the version that FAKE_CUPTI_VERSION names (130001
- * when it does not). FAKE_CUPTI_RESULT: what switching kernels on answers.
+ * when it does not). FAKE_CUPTI_RESULT: what switching kernels on answers. FAKE_CUPTI_UNHURT: ends the program where CUPTI 13.0.1 may.
  */
 #include "cupti_fake.h"
 
@@ -24,6 +24,7 @@
 #define LAUNCH_CALL    211
 #define COPY_CALL      41
 #define GRAPH_CALL     311
+#define LAUNCH_NS      2000 /* from the begin of a call to that of its work, at least */
 
 typedef void (*request_fn)(uint8_t **buffer, size_t *size, size_t *max_records);
 typedef void (*complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
@@ -116,25 +117,31 @@ EXPORTED uint64_t fake_cupti_now(void)
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
-static uint32_t write_call(uint32_t cbid, uint64_t start)
+/* The call that asks for work, which it moves behind itself. Its correlation. */
+static uint32_t write_call(uint32_t cbid, uint64_t *start, uint64_t *end)
 {
+	uint64_t now = fake_cupti_now();
 	struct fake_api r = {.kind = 5,
 			     .cbid = cbid,
-			     .start = start,
+			     .start = now,
 			     .end = fake_cupti_now(),
 			     .processId = (uint32_t)getpid(),
 			     .threadId = thread_ids ? (uint32_t)syscall(SYS_gettid)
 						    : (uint32_t)pthread_self(),
 			     .correlationId = ++next_correlation};
 
+	if (*start < now + LAUNCH_NS) {
+		*end += now + LAUNCH_NS - *start;
+		*start = now + LAUNCH_NS;
+	}
 	if (on[5] || call_on[cbid])
 		write_record(&r, 5);
 	return r.correlationId;
 }
 
-EXPORTED void fake_cupti_kernel(const char *name, uint32_t stream, uint64_t start, uint64_t end)
+EXPORTED uint64_t fake_cupti_kernel(const char *name, uint32_t stream, uint64_t start, uint64_t end)
 {
-	uint32_t correlation = write_call(LAUNCH_CALL, fake_cupti_now());
+	uint32_t correlation = write_call(LAUNCH_CALL, &start, &end);
 	struct fake_kernel r;
 
 	memset(&r, 0xee, sizeof(r)); /* nothing beyond is to be read */
@@ -156,11 +163,13 @@ EXPORTED void fake_cupti_kernel(const char *name, uint32_t stream, uint64_t star
 	r.graphId = 0;
 	if (on[10])
 		write_record(&r, 10);
+	return end;
 }
 
-EXPORTED void fake_cupti_copy(uint8_t direction, uint32_t stream, uint64_t bytes, uint64_t start,
-			      uint64_t end)
+EXPORTED uint64_t fake_cupti_copy(uint8_t direction, uint32_t stream, uint64_t bytes,
+				  uint64_t start, uint64_t end)
 {
+	uint32_t correlation = write_call(COPY_CALL, &start, &end);
 	struct fake_memcpy r = {.kind = 1,
 				.copyKind = direction,
 				.bytes = bytes,
@@ -168,16 +177,18 @@ EXPORTED void fake_cupti_copy(uint8_t direction, uint32_t stream, uint64_t bytes
 				.end = end,
 				.contextId = 1,
 				.streamId = stream,
-				.correlationId = write_call(COPY_CALL, fake_cupti_now())};
+				.correlationId = correlation};
 
 	if (on[1])
 		write_record(&r, 1);
+	return end;
 }
 
-EXPORTED void fake_cupti_graph(uint32_t graph, uint32_t stream, uint64_t start, uint64_t end)
+EXPORTED uint64_t fake_cupti_graph(uint32_t graph, uint32_t stream, uint64_t start, uint64_t end)
 {
+	uint32_t correlation = write_call(GRAPH_CALL, &start, &end);
 	struct fake_graph r = {.kind = 51,
-			       .correlationId = write_call(GRAPH_CALL, fake_cupti_now()),
+			       .correlationId = correlation,
 			       .start = start,
 			       .end = end,
 			       .graphId = graph,
@@ -186,6 +197,7 @@ EXPORTED void fake_cupti_graph(uint32_t graph, uint32_t stream, uint64_t start, 
 
 	if (on[51])
 		write_record(&r, 51);
+	return end;
 }
 
 EXPORTED void fake_cupti_sync(uint32_t type, uint64_t start, uint64_t end)
@@ -240,6 +252,9 @@ static int switch_kind(int kind, bool enable)
 		return kind == 22 || kind == 4 ? 0 : NO_SUCH;
 	if (enable && kind == 10 && result)
 		return atoi(result);
+	/* So may records of whole graphs that are switched off. */
+	if (kind == 51 && !enable && getenv("FAKE_CUPTI_UNHURT"))
+		abort();
 	on[kind] = enable;
 	return 0;
 }
@@ -254,8 +269,11 @@ EXPORTED int cuptiActivityDisable(int kind)
 	return switch_kind(kind, false);
 }
 
+/* With work that goes on this may break a program, if it is forced. */
 EXPORTED int cuptiActivityFlushAll(uint32_t flag)
 {
+	if (flag && getenv("FAKE_CUPTI_UNHURT"))
+		abort();
 	give_back();
 	return 0;
 }

@@ -4,12 +4,13 @@
 
 #include "cupti_abi.h"
 
-/* Of a device; times as fake_cupti_now() counts. */
+/* Of a device; times as fake_cupti_now() counts. What a call asks for begins after it, as on a GPU: it is moved as a
+ * whole where start lies before. These return when it has ended. */
 uint64_t fake_cupti_now(void);
-void fake_cupti_kernel(const char *name, uint32_t stream, uint64_t start, uint64_t end);
-void fake_cupti_copy(uint8_t direction, uint32_t stream, uint64_t bytes, uint64_t start,
-		     uint64_t end);
-void fake_cupti_graph(uint32_t graph, uint32_t stream, uint64_t start, uint64_t end);
+uint64_t fake_cupti_kernel(const char *name, uint32_t stream, uint64_t start, uint64_t end);
+uint64_t fake_cupti_copy(uint8_t direction, uint32_t stream, uint64_t bytes, uint64_t start,
+			 uint64_t end);
+uint64_t fake_cupti_graph(uint32_t graph, uint32_t stream, uint64_t start, uint64_t end);
 void fake_cupti_sync(uint32_t type, uint64_t start, uint64_t end);
 void fake_cupti_fill(uint64_t bytes, uint32_t stream, uint64_t start, uint64_t end);
 

@@ -131,6 +131,18 @@ static void read_wish(struct gs_wire_in *in)
 	CHECK(!uplink_take_config(in, &desired) || desired.interval_ns <= UPLINK_INTERVAL_MAX_NS);
 }
 
+static void read_question(struct gs_wire_in *in, struct gs_wire_out *out, const uint8_t *data,
+			  size_t bytes)
+{
+	struct gs_uplink_question asked;
+
+	if (!uplink_take_question(in, &asked))
+		return;
+	CHECK(asked.max_bytes <= GS_UPLINK_ANSWER_MAX && strlen(asked.name) < sizeof(asked.name));
+	uplink_put_question(out, &asked);
+	check_same(out, data, bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf buf = GS_BUF_INIT(GS_SENDER_MAX_BYTES);
@@ -145,7 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	what = *data++;
 	memcpy(copy, data, --bytes);
 	in = GS_WIRE_IN(copy, bytes);
-	switch (what % 7) {
+	switch (what % 8) {
 	case 0:
 		read_stream(data, bytes);
 		break;
@@ -166,6 +178,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		break;
 	case 6:
 		read_wish(&in);
+		break;
+	case 7:
+		read_question(&in, &out, data, bytes);
 		break;
 	}
 	return 0;

@@ -25,9 +25,9 @@ class Nvml:
         self.lib = ctypes.CDLL('libnvidia-ml.so.1')
         self.device = ctypes.c_void_p()
         assert self.lib.nvmlInit_v2() == 0
-        uuid = os.environ.get('CUDA_VISIBLE_DEVICES', '')
-        by_uuid = uuid.startswith('GPU-') and ',' not in uuid
-        call, what = (self.lib.nvmlDeviceGetHandleByUUID, uuid.encode()) if by_uuid else (self.lib.nvmlDeviceGetHandleByIndex_v2, 0)
+        which = os.environ.get('CUDA_VISIBLE_DEVICES', '').split(',')[0]
+        by_uuid = which.startswith('GPU-')
+        call, what = (self.lib.nvmlDeviceGetHandleByUUID, which.encode()) if by_uuid else (self.lib.nvmlDeviceGetHandleByIndex_v2, int(which or 0))
         assert call(what, ctypes.byref(self.device)) == 0
 
     def used(self):

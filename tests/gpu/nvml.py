@@ -128,7 +128,7 @@ def compare(phase):
             low, high = min(low, high) - margin, max(low, high) + margin
             check(f"{name} {key}", got is not None and low <= got <= high, f"{got}, nvidia-smi {low + margin:g} to {high - margin:g}")
         theirs = {int(p.findtext("pid")): number(p, "used_memory") for p in a.findall("processes/process_info")}
-        mine = {p["pid"]: p["used_bytes"] for p in doc["processes"] if p["gpu_uuid"] == g["uuid"]}
+        mine = {p["pid"]: p["gpu_memory_bytes"] for p in doc["processes"] if p["gpu_uuid"] == g["uuid"]}
         check(f"{name} processes", set(theirs) == set(mine), f"{sorted(mine)}, nvidia-smi {sorted(theirs)}")
         for pid in set(theirs) & set(mine):
             if theirs[pid] is not None:
@@ -154,7 +154,7 @@ def columns(lines):
 
 def compare_dmon(phase):
     theirs = subprocess.Popen(["nvidia-smi", "dmon", "-s", "pucvmet", "-c", "5"], stdout=subprocess.PIPE, text=True)
-    mine = subprocess.run([gpuscope, "gpu", "--dmon=pucvmet", "-w", "1", "-n", "5"], capture_output=True, text=True).stdout
+    mine = subprocess.run([gpuscope, "gpu", "--dmon=pucvmet", "-i", "1", "-n", "5"], capture_output=True, text=True).stdout
     a, b = columns(mine.splitlines()), columns(theirs.communicate()[0].splitlines())
     margins = {"pwr": 60, "gtemp": 4, "mtemp": 4, "sm": 15, "mem": 15, "enc": 2, "dec": 2, "jpg": 2, "ofa": 2, "mclk": 100, "pclk": 200,
                "fb": 600, "bar1": 8, "sbecc": 0, "dbecc": 0, "pci": 0}
@@ -188,7 +188,7 @@ def compare_gpm(phase):
 
 def compare_energy(phase):
     """The energy counter against power over five seconds."""
-    done = subprocess.run([gpuscope, "gpu", "--format", "csv", "--fields", "energy_joules,power_instant_watts,power_watts", "-w", "0.2", "-n", "26"],
+    done = subprocess.run([gpuscope, "gpu", "--format", "csv", "--fields", "energy_joules,power_instant_watts,power_watts", "-i", "0.2", "-n", "26"],
                           capture_output=True, text=True).stdout.splitlines()
     rows = [line.split(",") for line in done[1:]]
     for gpu in sorted({r[1] for r in rows}):

@@ -161,8 +161,9 @@ try:
     check(lost == 0, 'nothing is lost', lost)
     cpu = metrics().get(('gpuscope_agent_process_gpu_cpu_seconds_total', ()))
     print(f'# processor time of the agent for it: {cpu:.2f} s')
-    time.sleep(2)
-    left = [value(metrics(), 'gpuscope_process_gpu_allocated_bytes', pid, kind='device') for pid in pids]
+    end = time.monotonic() + 20
+    while (left := [value(metrics(), 'gpuscope_process_gpu_allocated_bytes', pid, kind='device') for pid in pids]) != [0, 0] and time.monotonic() < end:
+        time.sleep(0.5)
     check(left == [0, 0], 'ended programs hold nothing', left)
 finally:
     agent.terminate()

@@ -104,6 +104,20 @@ loads "programs of every layer" trace -v -q --summary /tmp/summary -o /tmp/all.g
 	--python-calls='f*' --python-gc --python-gil --python-hz 99 --stacks native -- /bin/busybox true
 loads "programs of a limit" trace -v -q --summary /tmp/summary --max-overhead 5% -- /bin/busybox true
 loads "programs of job" job -v -p 1 --duration 1
+# Two requests to its own server, of which the second sees the first.
+printf 'http:\n  listen: "127.0.0.1:14780"\ncontrol:\n  path: ""\ntraffic:\n  enabled: true\n' >/tmp/agent.yaml
+/harm/gpuscope agent -v -c /tmp/agent.yaml >/dev/null 2>/tmp/err &
+agent=$!
+for i in $(seq 300); do wget -q -O - http://127.0.0.1:14780/api/v1/traffic >/tmp/first 2>/dev/null && break; sleep 0.1; done
+wget -q -O - http://127.0.0.1:14780/api/v1/traffic >/tmp/second
+kill $agent
+if grep -q '"side":"server","port":14780,"peer":"127.0.0.1"' /tmp/second && grep -q '"side":"client","port":14780,"peer":"127.0.0.1"' /tmp/second; then
+	echo "loaded: programs of traffic"
+else
+	echo "HARM: programs of traffic: no connections"; cat /tmp/second; status=1
+fi
+grep 'traffic' /tmp/err
+loaded "programs of traffic"
 echo "harm status $status"
 poweroff -f
 END
