@@ -2,7 +2,8 @@
 #
 #   make            build/src/gpuscope, the program, and the libraries that trace --inside loads
 #   make demo       install what is missing, build, trace a real workload, leave demo.pftrace
-#   make install    install it under PREFIX (/usr/local): program, man pages, units, Slurm's scripts
+#   make install    install it under PREFIX (/usr/local), below DESTDIR: program, man pages, completion, units,
+#                   Slurm's scripts, dashboards, rules; commented configurations in /etc/gpuscope
 #   make uninstall  remove what the last `make install` of this folder installed
 #   make check      install what is missing, build everything, run all tests (as root: with probes)
 #   make check-fast units, format, words, includes and ceilings alone: what to run before each commit
@@ -18,7 +19,12 @@
 #                   before their first run), and what was said of them
 #                   (as root, minutes); SPIN=6: beside so many other programs
 #   make release    build-release/src/gpuscope: one file that runs on any newer glibc machine
-#   make sbom       its bill of materials: build-release/gpuscope.spdx.json (SPDX); part of release
+#   make sbom       its bill of materials, build-release/gpuscope.spdx.json (SPDX), and the licenses of what is
+#                   linked in, build-release/LICENSES.txt; part of release
+#   make tarball    build/gpuscope-VERSION-x86_64.tar.xz: that file, man pages, units and install.sh
+#   make deb, rpm   packages for Debian in build/deb, for Fedora and others in build/rpm
+#   make packages-check   install, use, upgrade and remove packages and tarball in clean roots of Debian (as root)
+#   make reproducible     build twice, in different folders, and compare what is installed
 #   make help       these lines
 BUILD ?= build
 PROGRAM = src/gpuscope src/companion/calls/libgpuscope_companion.so src/companion/gpu/libgpuscope_companion_gpu.so \
@@ -70,13 +76,31 @@ asan:
 	@tools/asan.sh
 
 release: build-release/build.ninja
-	@ninja -C build-release
+	@ninja -C build-release $(PROGRAM)
 	@$(MAKE) --no-print-directory sbom
 	@ls -l build-release/src/gpuscope
 
 sbom: build-release/build.ninja
 	@tools/sbom.py build-release >build-release/gpuscope.spdx.json.new
 	@mv build-release/gpuscope.spdx.json.new build-release/gpuscope.spdx.json
+	@tools/licenses.py build-release/gpuscope.spdx.json >build-release/LICENSES.txt.new
+	@mv build-release/LICENSES.txt.new build-release/LICENSES.txt
+
+tarball: release
+	@ninja -C build-release
+	@tools/tarball.sh build-release build
+
+deb:
+	@tools/deb.sh
+
+rpm:
+	@tools/rpm.sh
+
+packages-check: tests
+	@tests/packages/check.sh $(BUILD)
+
+reproducible:
+	@tools/reproducible.sh
 
 tsan:
 	@tools/tsan.sh
@@ -99,6 +123,9 @@ job-verdicts: all
 bench: tests
 	@bench/run.sh $(BUILD)
 
+bench-attacks: all
+	@python3 bench/attacks.py $(BUILD)/src/gpuscope
+
 bench-others: tests
 	@python3 bench/others.py $(BUILD)
 
@@ -116,7 +143,7 @@ install: $(BUILD)/build.ninja
 	@tools/install.sh $(BUILD) "$(PREFIX)" "$(DESTDIR)"
 
 uninstall: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) uninstall
+	@tools/uninstall.sh $(BUILD) "$(DESTDIR)"
 
 help:
 	@sed -n '2,/^BUILD/{s/^# \{0,1\}//;/^BUILD/d;p}' Makefile
@@ -124,4 +151,4 @@ help:
 clean:
 	rm -rf build build-asan build-release build-fuzz-coverage build-tsan build-without-gswarm build-recipes
 
-.PHONY: accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy tidy-all unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-detection bench-others format install clean
+.PHONY: tarball deb rpm packages-check reproducible accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy tidy-all unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-detection bench-others format install clean

@@ -10,9 +10,9 @@ set -euo pipefail
 packages=(gcc make meson ninja-build pkg-config binutils clang bpftool libbpf-dev libelf-dev zlib1g-dev libzstd-dev
 	libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev python3 libnghttp2-dev
 	libsqlite3-dev libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler libjansson-dev)
-check_packages=(g++ systemtap-sdt-dev python3-yaml protobuf-compiler zstd tmux curl openssl libcurl4
+check_packages=(g++ abigail-tools systemtap-sdt-dev python3-yaml protobuf-compiler zstd tmux curl openssl libcurl4
 	libcurl4-openssl-dev libcairo2 prometheus prometheus-alertmanager munge slurmctld slurmd slurm-client
-	libslurm-dev openmpi-bin gfortran libopenmpi-dev mpich libmpich-dev)
+	libslurm-dev mandoc groff-base jq iproute2 openmpi-bin gfortran libopenmpi-dev mpich libmpich-dev)
 wanted=()
 print=
 for word in "$@"; do
@@ -20,8 +20,8 @@ for word in "$@"; do
 	--check)
 		packages+=("${check_packages[@]}")
 		wanted=(clang-format clang-tidy shellcheck systemd-container iproute2 strace zsh fish musl-tools python3-torch
-			python3-grpcio python3-protobuf
-			python3-websocket python3-jsonschema chromium libnss3-tools poppler-utils victoria-metrics
+			python3-grpcio python3-numpy python3-pandas python3-protobuf python3-venv mypy
+			python3-websocket python3-jsonschema python3-kubernetes rpm rpmlint chromium libnss3-tools poppler-utils victoria-metrics
 			mariadb-server-core mariadb-client-core libmariadb-dev prometheus-node-exporter)
 		;;
 	--print) print=1 ;;

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Feeds each parser with made-up files under the sanitizers, starting from its corpus: FUZZ_SECONDS (60)
-# for each target, or with FUZZ_TOTAL_SECONDS so many for all of them together (`make check`). What it
-# finds is left as build-asan/found/<target>-crash-*; the exit status is 1 then.
+# for each target, FUZZ_JOBS (1) of them at once. What it finds is left as build-asan/found/<target>-crash-*; the exit status is 1 then.
 #   tools/fuzz.sh [TARGET...]    --build: only builds them
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,13 +22,9 @@ tools/asan.sh "${targets[@]/#/tests/fuzz/fuzz_}"
 echo "built in $((SECONDS - begin)) s"
 [ -z "$build_only" ] || exit 0
 
-# At most two at once: with one for each processor they would measure each other's noise.
-jobs=1
+# With one for each processor they would measure each other's noise.
+jobs=${FUZZ_JOBS:-1}
 seconds=${FUZZ_SECONDS:-60}
-if [ -n "${FUZZ_TOTAL_SECONDS:-}" ]; then
-	jobs=2
-	seconds=$(((FUZZ_TOTAL_SECONDS + ${#targets[@]} - 1) / ${#targets[@]}))
-fi
 
 # One target: its line goes to the screen, what it found to build-asan/found.
 run_target() {
@@ -40,7 +35,7 @@ run_target() {
 		"build-asan/corpus/$t" "tests/fuzz/corpus/$t" >"$log" 2>&1; then
 		echo "$t: $(awk '/number_of_executed_units/ {print $2}' "$log") runs in $seconds s, nothing found"
 	else
-		echo "$t: FAILED:"
+		echo "$t: failed:"
 		tail -n 30 "$log"
 		return 1
 	fi
@@ -49,5 +44,15 @@ run_target() {
 export -f run_target
 export seconds
 mkdir -p build-asan/found
-printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'run_target {}' || exit 1
+rm -f build-asan/failed/*
+mkdir -p build-asan/failed
+if ! printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'run_target {} || { touch build-asan/failed/{}; exit 1; }'; then
+	# Last, as others' lines came in between: who fails, and by what.
+	for f in build-asan/failed/*; do
+		t=${f##*/}
+		echo "$t: FAILED: $(grep -m 1 -E 'ERROR:|runtime error:|Assertion|deadly signal' "build-asan/$t.log" || tail -n 1 "build-asan/$t.log")"
+		grep -m 6 -E '^ +#[0-9]+ ' "build-asan/$t.log" || true
+	done
+	exit 1
+fi
 echo "${#targets[@]} targets in $((SECONDS - begin)) s"

@@ -21,4 +21,4 @@ DESTDIR=$destdir meson install -C "$build" --no-rebuild --strip --quiet
 where=$(meson introspect "$build" --buildoptions | python3 -c '
 import json, sys
 print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')
-echo "installed in $destdir$where; remove it again: make uninstall"
+echo "installed in $destdir$where; to remove it: make uninstall"

@@ -29,11 +29,12 @@ LICENSES = {
     'libprotobuf-c': 'BSD-2-Clause',
     'sqlite3': 'blessing',
     'libiberty': 'LGPL-2.0-or-later WITH Libiberty-exception-2.0',
+    'libgcc': 'GPL-3.0-or-later WITH GCC-exception-3.1',
     'glibc': 'LGPL-2.1-or-later',
 }
 NOT_LINKED = {'cmocka', 'threads'}  # of tests; part of glibc
 # What has no pkg-config file, and what the compiler adds.
-EXTRA = {'libiberty': 'libiberty.a', 'glibc': 'libc.so.6'}
+EXTRA = {'libiberty': 'libiberty.a', 'libgcc': 'libgcc.a', 'glibc': 'libc.so.6'}
 
 
 def say(*command):
@@ -111,8 +112,15 @@ def main():
     packages, relations = [own], [('SPDXRef-DOCUMENT', 'DESCRIBES', own['SPDXID'])]
     found = list(libraries(build))
     package = packages_of([path for _, _, path in found if path])
+    seen = set()
     for name, version, path in found:
+        # The program and libgpuscope name most libraries both, and some as another file.
+        if (name, path) in seen:
+            continue
         p = describe(name, version, path, package.get(path))
+        if any(n == name for n, _ in seen):
+            p['SPDXID'] += '-of-libgpuscope'
+        seen.add((name, path))
         packages.append(p)
         relations.append((own['SPDXID'], 'STATIC_LINK' if (path or '').endswith('.a') else 'DYNAMIC_LINK', p['SPDXID']))
     json.dump(

@@ -2,9 +2,9 @@
 # clang-tidy with the checks of .clang-tidy, on C files: of those that are changed since the branch left
 # main, committed or not.
 #   tools/tidy.sh BUILD [COMMIT [FILE...]]    COMMIT: changed since then (empty: main, origin/main or HEAD)
-#   tools/tidy.sh BUILD --all       all of them: some 20 minutes on two processors
-#   tools/tidy.sh BUILD --shallow   all of them without the static analyzer, which takes nearly all of that
-#                                   time: part of `make check`
+#   tools/tidy.sh BUILD --all [FILE...]       all of them: some 20 minutes on two processors
+#   tools/tidy.sh BUILD --shallow [FILE...]   without the static analyzer, which takes nearly all of that
+#                                             time: with no file all of them, part of `make check`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 since=${2:-}
@@ -17,7 +17,7 @@ files=("$@")
 case $since in
 --all | --shallow)
 	# Not in that list: programs for the kernel. Left out: what is made for machine code of gcc's.
-	mapfile -t files < <(python3 - "$build" <<'EOF'
+	[ ${#files[@]} -gt 0 ] || mapfile -t files < <(python3 - "$build" <<'EOF'
 import json, os, sys
 paths = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in json.load(open(sys.argv[1] + "/compile_commands.json"))
          if "-fno-ipa-icf" not in c["command"] and "-fno-shrink-wrap" not in c["command"]}

@@ -97,7 +97,7 @@ def first_error(r):
     if lines and lines[0].startswith('Traceback '):
         lines = [line for line in lines[1:] if not line.startswith(' ')] or lines
     elif r.reason or not r.name.count(': '):
-        found = [i for i, line in enumerate(lines) if re.search(r'(?i)error\b|assert|SUMMARY:|not ok', line)][:1]
+        found = [i for i, line in enumerate(lines) if re.search(r'\bFAILED\b|(?i:error\b|assert|not ok)|SUMMARY:', line)][:1]
         lines = [' '.join(line.strip() for line in lines[found[0] : found[0] + 2])] if found else lines
     text = ' '.join(filter(None, (r.reason, lines[0].strip() if lines else '')))
     return text[:LINE_MAX] or 'it said nothing'

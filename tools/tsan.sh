@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tests=(companion/ring recording/recording recording/damage identity/identity sender/sender grpc/calls grpc/hostile http/server http/apart notify/notify push head_push registry/view store downsample
-	gpu/nvml gpu/events gpu/parts sideband/sideband queue)
+	gpu/nvml gpu/events gpu/parts sideband/sideband queue library/queue library/recording)
 if [ ! -e build-tsan/build.ninja ]; then
 	# What the kernel writes is read with fences, which the sanitizer cannot see.
 	meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Dc_args=-Wno-error=tsan >/dev/null

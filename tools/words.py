@@ -51,7 +51,7 @@ REFUSED_TEXT = re.compile("|".join(TEXTS))
 TEXT_PARTS = ("man/", "README.md", "NEWS.md", "SECURITY.md", "CONTRIBUTING.md", "doc/")
 NO_TEXT = ("doc/format.md", "doc/glossary.md", "doc/accuracy.md")
 PARTS = ("man", "doc", "README.md", "NEWS.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packaging", "proto", "web", "tools",
-         "bench", "src")
+         "bench", "src", "include", "examples", "python")
 SKIPPED = ("web/vendor/", "tests/fuzz/corpus/", "tests/golden/", "tools/words.py", "tools/names.py", "LICENSE")
 # A literal of C, or what may look like a part of one.
 TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
