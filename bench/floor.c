@@ -21,7 +21,7 @@
 
 #include "core/base/mem.h"
 #include "sources/elf/elf.h"
-#include "sources/uprobe/link_create.h"
+#include "sources/kernel_features/link_create.h"
 
 #include "floor.skel.h"
 
@@ -103,12 +103,11 @@ int main(int argc, char **argv)
 	offsets[1] = offset + (sites ? strtoul(argv[5], NULL, 0) : 0);
 	/* The links live as long as this process. */
 	if (!session && !sites)
-		r = uprobe_link_create_uprobe_multi(bpf_program__fd(prog), type,
-						    UPROBE_MULTI_RETURN, argv[2], offsets, NULL,
-						    cookies, 1, 0);
+		r = gs_kernel_link_create_multi(bpf_program__fd(prog), type, UPROBE_MULTI_RETURN,
+						argv[2], offsets, NULL, cookies, 1, 0);
 	if (r >= 0)
-		r = uprobe_link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2],
-						    offsets, NULL, cookies, sites ? 2 : 1, 0);
+		r = gs_kernel_link_create_multi(bpf_program__fd(prog), type, 0, argv[2], offsets,
+						NULL, cookies, sites ? 2 : 1, 0);
 	if (r < 0)
 		return fail("attach", r);
 	sigemptyset(&set);

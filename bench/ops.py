@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What operators of PyTorch cost a program that runs small ones on the CPU: alone, seen from inside (--inside=ops), and by probes.
+"""What operators of PyTorch cost a program that runs small ones on the CPU: alone, seen from inside (--inside=ops), by probes,
+and by torch.profiler.
 
-    bench/ops.py BUILD [--python PYTHON] [--device cuda] [--rounds 9] [--only inside,probes]
+    bench/ops.py BUILD [--python PYTHON] [--device cuda] [--rounds 9] [--only inside,probes,profiler]
 
 As root. Each round runs the program once in each way, one right after the other, and compares within the round; what is
 printed are quartiles over rounds. A training step of a small model, and a loop over a single operator: the
@@ -16,7 +17,7 @@ import sys
 import tempfile
 
 PROGRAM = '''
-import sys, time, torch
+import os, sys, time, torch
 torch.set_num_threads(1)
 torch.manual_seed(0)
 torch.set_default_device(sys.argv[1]) if sys.argv[1] != 'cpu' else None
@@ -34,6 +35,8 @@ def small(n):
     for _ in range(n):
         a.relu_()
 
+if sys.argv[2] == 'profiler':
+    torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]).start()
 for name, run, n in (('train', train, 100), ('small', small, 20000)):
     run(n)
     times = []
@@ -42,13 +45,14 @@ for name, run, n in (('train', train, 100), ('small', small, 20000)):
         run(n)
         times.append((time.thread_time_ns() - begin) / n)
     print(name, sorted(times)[len(times) // 2], flush=True)
+os._exit(0)  # what the profiler would do with its events is not counted
 '''
-WAYS = {'alone': None, 'inside': ['--layer', 'torch', '--inside=ops'], 'probes': ['--layer', 'torch'],
+WAYS = {'alone': None, 'profiler': None, 'inside': ['--layer', 'torch', '--inside=ops'], 'probes': ['--layer', 'torch'],
         'inside-events': ['--layer', 'torch', '--inside=ops', '-o'], 'probes-events': ['--layer', 'torch', '-o']}  # fmt: skip
 
 
 def run_once(gpuscope, python, script, device, way, folder):
-    command = [python, script, device]
+    command = [python, script, device, way]
     if WAYS[way]:
         words = [*WAYS[way], os.path.join(folder, 'x.gst')] if WAYS[way][-1] == '-o' else WAYS[way]
         command = [gpuscope, 'trace', '-q', *words, '--summary', os.path.join(folder, 'summary'), '--', *command]
