@@ -58,7 +58,7 @@ struct gs_explain {
 	struct series *series; /* owned; of nodes */
 	uint32_t n_series, n_call_series, series_capacity;
 	struct gs_map by_key; /* subject and name -> index into series */
-	struct gs_map calls;  /* process, function and size -> likewise */
+	struct gs_map calls;  /* process, function and size -> likewise; rare: RARE_BIT | calls */
 	struct findings findings;
 	struct evidence *evidence; /* owned */
 	struct pace *pace;         /* owned */
@@ -68,6 +68,9 @@ struct gs_explain {
 	struct sites *sites;       /* owned */
 	uint64_t n_samples, n_left_out;
 };
+
+/* In the map of calls: not the index of a series. */
+#define RARE_BIT (1ull << 63)
 
 static unsigned index_of(const struct gs_detector *detector)
 {
@@ -94,7 +97,8 @@ int gs_explain_new(struct gs_explain **ret)
 		gs_explain_free(&e);
 		return -ENOMEM;
 	}
-	e->by_key = e->calls = (struct gs_map)GS_MAP_INIT(2 * GS_EXPLAIN_MAX_SERIES);
+	e->by_key = GS_MAP_INIT(2 * GS_EXPLAIN_MAX_SERIES);
+	e->calls = GS_MAP_INIT(GS_EXPLAIN_MAX_RARE);
 	for (unsigned i = 0; gs_detectors[i]; i++)
 		gs_detect_set_defaults(gs_detectors[i], &e->options[i]);
 	*ret = e;
@@ -426,7 +430,7 @@ static int add_series(struct gs_explain *e, const struct gs_detector *detector,
 {
 	int r;
 
-	if (e->n_series == GS_EXPLAIN_MAX_SERIES)
+	if (subject != GS_EXPLAIN_CALLS && e->n_series - e->n_call_series == GS_EXPLAIN_MAX_SERIES)
 		return 0;
 	if (!gs_vec_reserve(&e->series, &e->series_capacity, e->n_series + 1))
 		return -ENOMEM;
@@ -521,30 +525,46 @@ static void name_calls(const struct gs_explain_call *call, char out[GS_EXPLAIN_N
 		 *size ? " of " : "", size, call->comm, call->pid);
 }
 
-/* NULL in *ret: no room for more. */
+static int add_calls(struct gs_explain *e, const struct gs_explain_call *call, uint64_t key,
+		     struct series **ret)
+{
+	char name[GS_EXPLAIN_NAME_BYTES];
+	int r;
+
+	if (e->n_call_series == GS_EXPLAIN_MAX_CALLS) {
+		e->n_left_out++;
+		return 0;
+	}
+	name_calls(call, name);
+	r = add_series(e, &gs_detect_density, GS_EXPLAIN_CALLS, name, &e->calls, key, ret);
+	if (r < 0)
+		return r;
+	e->n_call_series++;
+	(*ret)->pid = call->pid;
+	(*ret)->arguments = explain_arguments_new();
+	return 0;
+}
+
+/* NULL in *ret: one of a few calls so far, or, which is counted, no room for more. */
 static int find_calls(struct gs_explain *e, const struct gs_explain_call *call, struct series **ret)
 {
 	uint64_t what[3] = {call->process, call->function,
 			    call->bytes ? 64 - (uint64_t)__builtin_clzll(call->bytes) : 0};
-	uint64_t key = gs_hash_bytes(what, sizeof(what)), index;
-	char name[GS_EXPLAIN_NAME_BYTES];
+	uint64_t key = gs_hash_bytes(what, sizeof(what)), found = RARE_BIT;
 	int r;
 
 	*ret = NULL;
-	if (gs_map_get(&e->calls, key, &index)) {
-		*ret = &e->series[index];
+	if (gs_map_get(&e->calls, key, &found) && !(found & RARE_BIT)) {
+		*ret = &e->series[found];
 		return 0;
 	}
-	if (e->n_call_series == GS_EXPLAIN_MAX_CALLS)
-		return 0;
-	name_calls(call, name);
-	r = add_series(e, &gs_detect_density, GS_EXPLAIN_CALLS, name, &e->calls, key, ret);
-	e->n_call_series += r == 0 && *ret;
-	if (r == 0 && *ret) {
-		(*ret)->pid = call->pid;
-		(*ret)->arguments = explain_arguments_new();
-	}
-	return r;
+	if ((found ^ RARE_BIT) + 1 >= GS_EXPLAIN_RARE_CALLS)
+		return add_calls(e, call, key, ret);
+	r = gs_map_put(&e->calls, key, found + 1);
+	if (r != -ENOBUFS)
+		return r;
+	e->n_left_out++;
+	return 0;
 }
 
 /* How much more or less of the time the calls of a waiting finding took than as many usual ones. */
@@ -568,12 +588,8 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 		r = explain_pace_take_call(explain, explain->pace, call);
 	if (r == 0)
 		r = find_calls(explain, call, &s);
-	if (r < 0)
+	if (r < 0 || !s)
 		return r;
-	if (!s) {
-		explain->n_left_out++;
-		return 0;
-	}
 	/* Threads of a process report their calls one after another, not quite in the order of time. */
 	if (call->start_ns + call->dur_ns > s->last_ns)
 		s->last_ns = call->start_ns + call->dur_ns;

@@ -19,9 +19,14 @@
 #include "model/node/host.h"
 #include "model/trace/account.h"
 
-#define GS_EXPLAIN_STEP_SLOTS 16  /* threads whose steps are followed, two attempts of each */
-#define GS_EXPLAIN_MAX_SERIES 512 /* of all but steps; samples of more are counted */
-#define GS_EXPLAIN_MAX_CALLS  256 /* of these: functions by size and process */
+#define GS_EXPLAIN_STEP_SLOTS 16   /* threads whose steps are followed, two attempts of each */
+#define GS_EXPLAIN_MAX_SERIES 512  /* of all but steps and calls; samples of more are counted */
+#define GS_EXPLAIN_MAX_CALLS  1024 /* functions by size and process */
+/* A function of one size gets a series by its call of this number: what each process calls some times
+ * as it starts would take all places before the training loop begins. */
+#define GS_EXPLAIN_RARE_CALLS 64
+#define GS_EXPLAIN_MAX_RARE                                                                        \
+	16384 /* functions by size and process that are counted; calls of more are left out */
 #define GS_EXPLAIN_MAX_FINDINGS                                                                    \
 	1024 /* more take the place of ended ones that were reported; else they are counted */
 #define GS_EXPLAIN_NAME_BYTES 96

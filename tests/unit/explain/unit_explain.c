@@ -183,13 +183,14 @@ static void calls_that_matter(void **state)
 	gs_explain_free(&m.e);
 }
 
-/* Sizes of one class are one series; more series than there are places are counted. */
+/* Sizes of one class are one series, which begins with its 64th call; more series than there are places are counted. */
 static void series_of_calls(void **state)
 {
+	const unsigned n = GS_EXPLAIN_MAX_CALLS + 100;
 	struct maker m = begin();
 
-	for (unsigned i = 0; i < 400; i++)
-		for (uint64_t bytes = 4096; bytes < 8192; bytes += 1024) {
+	for (unsigned i = 0; i < n; i++)
+		for (uint64_t bytes = 4096; bytes < 4096 + 68; bytes++) {
 			struct gs_explain_call c = {.process = 1,
 						    .function = i + 1,
 						    .pid = 100,
@@ -202,7 +203,40 @@ static void series_of_calls(void **state)
 			assert_int_equal(gs_explain_take_call(m.e, &c), 0);
 		}
 	finish(&m, 0, 0);
-	assert_int_equal(m.result.n_left_out, 4 * (400 - GS_EXPLAIN_MAX_CALLS));
+	assert_int_equal(m.result.n_left_out,
+			 (68 - GS_EXPLAIN_RARE_CALLS + 1) * (n - GS_EXPLAIN_MAX_CALLS));
+	gs_explain_free(&m.e);
+}
+
+/* What many processes call some times as they start leaves the places to what they do all the time. */
+static void rare_calls_take_no_place(void **state)
+{
+	struct maker m = begin();
+
+	for (unsigned i = 0; i < 16 * GS_EXPLAIN_MAX_CALLS - 1; i++) {
+		struct gs_explain_call c = {.process = i % 8 + 1,
+					    .function = i / 8 + 1,
+					    .pid = 100 + i % 8,
+					    .comm = "train",
+					    .name = "f",
+					    .start_ns = m.now_ns,
+					    .dur_ns = 10};
+
+		assert_int_equal(gs_explain_take_call(m.e, &c), 0);
+	}
+	for (unsigned i = 0; i < 3 * GS_EXPLAIN_RARE_CALLS; i++) {
+		struct gs_explain_call c = {.process = 1,
+					    .function = 0,
+					    .pid = 100,
+					    .comm = "train",
+					    .name = "g",
+					    .start_ns = m.now_ns,
+					    .dur_ns = 10};
+
+		assert_int_equal(gs_explain_take_call(m.e, &c), 0);
+	}
+	finish(&m, 0, 0);
+	assert_int_equal(m.result.n_left_out, 0);
 	gs_explain_free(&m.e);
 }
 
@@ -734,6 +768,7 @@ int main(void)
 		cmocka_unit_test(findings_beside_each_other),
 		cmocka_unit_test(calls_that_matter),
 		cmocka_unit_test(series_of_calls),
+		cmocka_unit_test(rare_calls_take_no_place),
 		cmocka_unit_test(cause_is_where_the_time_went),
 		cmocka_unit_test(cause_is_not_guessed),
 		cmocka_unit_test(cause_of_a_stall),
