@@ -5,6 +5,7 @@
  * What it does instead explains its lateness only where the other ranks do less of it.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 #define GPU_WAITS      0.50 /* for the GPU, which runs collectives and little else */
 #define KERNELS_AROUND 16   /* launches for a collective: the collective is the work */
 #define LATE_PART      0.10 /* of the time between the first and the last the others wait for it */
+#define LATE_SAID      0.05 /* likewise, where it is said beside another wait */
 #define LATE_CAUSE     0.50 /* of the time that the others wait more, by one part of its time */
 #define LATE_WAITS     0.20 /* of the pace setter's time a late rank waits itself, at most */
 
@@ -95,10 +97,15 @@ static bool text_has(const struct gs_buf *text, const char *words)
 	return text->bytes && memmem(text->data, text->bytes, words, strlen(words));
 }
 
+/* Of the time between the first and the last collective the others wait for the late rank. */
+static double costs_others(const struct facts *f)
+{
+	return rules_share_of(f->late->missing_ns, f->arrivals->span_ns);
+}
+
 void rules_describe_late_rank(const struct facts *f, struct gs_buf *text)
 {
-	if (!f->late || text_has(text, ARRIVES_LAST) ||
-	    rules_share_of(f->late->missing_ns, f->arrivals->span_ns) < LATE_PART)
+	if (!f->late || text_has(text, ARRIVES_LAST) || costs_others(f) < LATE_PART)
 		return;
 	if (f->late->pid == f->pace->pid) {
 		rules_add_text(text, "; it is rank %" PRId32 ", for which the others wait: it ",
@@ -116,9 +123,15 @@ static void describe_arrivals(const struct facts *f, struct gs_buf *text)
 	const struct gs_collectives_summary *all = f->s->collectives;
 	char n[GS_FMT_BYTES];
 
-	if (f->late) {
+	if (f->late && costs_others(f) >= LATE_SAID) {
 		rules_add_text(text, "; ");
 		describe_late_rank(f, text);
+	} else if (f->late) {
+		rules_add_text(
+			text,
+			"; no rank keeps the others waiting for more than %.0f %% of the time at %s collectives of communicator 0x%" PRIx64,
+			ceil(100 * costs_others(f)), gs_fmt_count(n, f->arrivals->n_matched),
+			f->arrivals->id);
 	} else if (f->arrivals) {
 		rules_add_text(
 			text,
@@ -269,8 +282,7 @@ bool rules_holds_late_rank(const struct facts *f, struct gs_buf *text, double *r
 {
 	*ret_share = f->share[GS_PART_GPU_WAIT] + f->share[GS_PART_NCCL];
 	if (!f->late_thread || f->late->pid == f->pace->pid || *ret_share < RULES_COMMUNICATION ||
-	    f->late_waits >= LATE_WAITS ||
-	    rules_share_of(f->late->missing_ns, f->arrivals->span_ns) < LATE_PART)
+	    f->late_waits >= LATE_WAITS || costs_others(f) < LATE_PART)
 		return false;
 	describe_late_rank(f, text);
 	rules_add_text(text, "; itself it waits for the GPU and in NCCL for %.0f %% only",

@@ -64,6 +64,10 @@ static void a_late_rank_is_named(void **state)
 		 "itself it waits"},
 		{true, 200, 500, 900, "gpu_bound", "rank 3 (process 200) arrives last",
 		 "itself it waits"},
+		{true, 200, 500, 150, "gpu_bound",
+		 "no rank keeps the others waiting for more than 2 % of the time at 1,000 collectives of "
+		 "communicator 0x1f",
+		 "rank 3"},
 		{true, 100, 500, 4500, "gpu_bound",
 		 "it is rank 3, for which the others wait: it arrives last at 90 %", "process 100"},
 	};
@@ -191,7 +195,8 @@ static void ranks_of_waits_in_nccl(void **state)
 					   "where the trace begins before its communicators"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(said); i++) {
-		struct gs_collectives_rank late = {.rank = 3, .pid = 200, .n_last = 90};
+		struct gs_collectives_rank late = {
+			.rank = 3, .pid = 200, .n_last = 90, .missing_ns = 2000 * MS};
 		struct gs_collectives_comm comm = {.id = 0x1f,
 						   .n_matched = 100,
 						   .span_ns = RUN * MS,
