@@ -67,6 +67,11 @@ def scrape(url):
     return urllib.request.urlopen(request, timeout=30).read()
 
 
+def library_seconds(text):
+    """Processor time of calls to the driver's library."""
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith("gpuscope_agent_driver_call_cpu_seconds_total"))
+
+
 def measure(o, pid, url):
     began = time.monotonic()
     settle = min(60, o.seconds / 5)
@@ -81,17 +86,21 @@ def measure(o, pid, url):
         cpu, resident = usage(pid)
         highest = max(highest, resident)
         if settled is None and now - began >= settle:
-            settled = resident
+            settled, settled_cpu, settled_at = resident, cpu, now
+            settled_library = library_seconds(urllib.request.urlopen(url).read().decode())
         if now >= next_line:
             print(f"{now - began:6.0f} s  CPU {100 * (cpu - cpu_0) / max(now - began, 1e-9):6.3f} %  "
                   f"RSS {resident / 2**20:6.2f} MiB", flush=True)
             next_line += 10
         time.sleep(0.5)
     cpu, resident = usage(pid)
-    missed = [x for x in urllib.request.urlopen(url).read().decode().splitlines() if x.startswith("gpuscope_agent_samples")]
+    served = urllib.request.urlopen(url).read().decode()
+    missed = [x for x in served.splitlines() if x.startswith("gpuscope_agent_samples")]
+    passed = time.monotonic() - settled_at
     grown = resident - (settled or resident)
     print(f"{o.gpus} GPUs, every {o.interval}, {o.seconds:.0f} s: CPU {100 * (cpu - cpu_0) / (time.monotonic() - began):.3f} % "
-          f"of a core, RSS {resident / 2**20:.2f} MiB (highest {highest / 2**20:.2f}), grown by {grown / 1024:.0f} KiB")
+          f"of a core ({100 * (cpu - settled_cpu) / passed:.3f} % after the first {settle:.0f} s, "
+          f"of it {100 * (library_seconds(served) - settled_library) / passed:.3f} % in the driver's library), RSS {resident / 2**20:.2f} MiB (highest {highest / 2**20:.2f}), grown by {grown / 1024:.0f} KiB")
     print("\n".join(missed))
     return int(grown > 1 << 20 or highest > 24 << 20)
 

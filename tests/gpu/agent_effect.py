@@ -3,9 +3,10 @@
 runs or does not, in turns within seconds of each other. Prints steps/s and the median ratio to the
 turn without it.
 
-agent_effect.py GPUSCOPE small|large ROUNDS"""
+agent_effect.py GPUSCOPE small|large|ddp ROUNDS; ddp is a loop on all GPUs at once"""
 import bisect
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -20,12 +21,15 @@ WAYS = {"none": None, "agent, 1 Hz": "1s", "agent, 10 Hz": "100ms"}
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    app = subprocess.Popen([sys.executable, "-u", here + "/train.py", "spin", "--model", MODEL, "--seconds",
-                            str((TURN + 2) * len(WAYS) * ROUNDS + 40)], stdout=subprocess.PIPE, text=True)
+    seconds = str((TURN + 2) * len(WAYS) * ROUNDS + 40)
+    program = ["ddp.py", seconds, "beat"] if MODEL == "ddp" else ["train.py", "spin", "--model", MODEL, "--seconds", seconds]
+    app = subprocess.Popen([sys.executable, "-u", f"{here}/{program[0]}", *program[1:]], stdout=subprocess.PIPE, text=True, start_new_session=True)
     times, steps = [], []
 
     def read():
         for line in app.stdout:
+            if not line[0].isdigit():
+                continue
             t, n = line.split()
             times.append(int(t))
             steps.append(int(n))
@@ -55,7 +59,7 @@ def main():
                     agent.wait()
                 i, j = bisect.bisect_left(times, begin), bisect.bisect_right(times, end) - 1
                 rates[way].append((steps[j] - steps[i]) / ((times[j] - times[i]) / 1e9))
-    app.terminate()
+    os.killpg(app.pid, signal.SIGKILL)  # ranks outlive the one that started them
     for way, r in rates.items():
         slower = [1 - a / b for a, b in zip(r, rates["none"])]
         print(f"  {MODEL:6s} {way:14s} {statistics.median(r):9.1f} steps/s  slower by {100 * statistics.median(slower):6.2f} %"

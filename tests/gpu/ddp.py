@@ -1,5 +1,5 @@
-"""A distributed data-parallel training run on all GPUs for some seconds: ddp.py SECONDS. Prints what each
-rank did; the load of cluster.sh."""
+"""A distributed data-parallel training run on all GPUs for some seconds: ddp.py SECONDS [beat]. Prints what each
+rank did; with beat, also the boot clock and the steps of rank 0 every tenth of a second; the load of cluster.sh and eight.sh."""
 import os
 import sys
 import time
@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 
-def run(rank, world, seconds):
+def run(rank, world, seconds, beats):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=world)
@@ -24,6 +24,9 @@ def run(rank, world, seconds):
             model(x).square().mean().backward()
             opt.step()
             steps += 1
+        if beats and rank == 0:
+            torch.cuda.synchronize()
+            print(time.clock_gettime_ns(time.CLOCK_BOOTTIME), steps, flush=True)
         go.fill_(time.time() < end)
         dist.broadcast(go, 0)
     torch.cuda.synchronize()
@@ -33,4 +36,4 @@ def run(rank, world, seconds):
 
 if __name__ == "__main__":
     n = torch.cuda.device_count()
-    mp.spawn(run, args=(n, float(sys.argv[1])), nprocs=n)
+    mp.spawn(run, args=(n, float(sys.argv[1]), "beat" in sys.argv[2:]), nprocs=n)

@@ -62,11 +62,11 @@ def main(gpuscope):
         print('  device', {k: d[k] for k in ('kernels', 'copies', 'fills', 'busy_ns')}, 'window', g.get('window_ns'))
         with open(trace, encoding='utf-8') as f:
             events = [e for e in json.load(f)['traceEvents'] if e.get('ph') == 'X']
-        names = {k['short'] if 'short' in k else k['name'] for k in g['kernels']}
-        on_gpu = [e for e in events if e['name'] in names]
+        on_gpu = [e for e in events if e['cat'] == 'gpu' and e.get('args', {}).get('detail', '').startswith('grid ')]
         low, high = min(e['ts'] for e in on_gpu), max(e['ts'] for e in on_gpu)
         launches = sum(low <= e['ts'] <= high and e['name'].startswith(('cudaLaunchKernel', 'cuLaunchKernel')) for e in events)
         runs = sum(k['runs'] for k in g['kernels'])
+        failed += check('each kernel is in the trace', runs == len(on_gpu), (runs, len(on_gpu)))
         failed += check('as many kernels as launches by probes in that time, within 2 %', abs(runs - launches) <= 0.02 * launches, (runs, launches))
         failed += check('the job goes on', job.poll() is None)
         left = [n for n in os.listdir('/tmp') if n.startswith('gpuscope-kineto-')]

@@ -115,9 +115,10 @@ def check_case(folder, gpuscope, what):
         check(f"{what}: the program came to its fault", False, out[-300:] + text[-1000:])
         return
     at_s, pid = int(found[1]) / 1e9, found[2]
-    # Of two ranks neither is the odd one.
+    world = max((h.get("ranks") or len(h["by_rank"]) for h in hangs), default=2)
+    any_rank = "ranks make different calls|" if world == 2 else ""  # of two neither is the odd one
     wanted = {"sleep": rf"hang: rank 1 \(process {pid}\) has not arrived", "die": rf"hang: rank 1 \(process {pid}\)",
-              "skip": r"mismatch: (ranks make different calls|rank 1 .* skipped)", "count": r"mismatch: (ranks make different calls|rank 1 .* called ncclAllGather)"}[what]  # fmt: skip
+              "skip": rf"mismatch: ({any_rank}rank 1 .* skipped)", "count": rf"mismatch: ({any_rank}rank 1 .* called ncclAllGather)"}[what]  # fmt: skip
     when = [t for t, line in lines if re.search(wanted, line)]
     check(f"{what}: named", when, "" if when else text[-2000:])
     if when:

@@ -96,7 +96,7 @@ try:
     pids = [p.proc.pid for p in both]
     alone = [p.step(1)['ns'] for p in both]
     for pid in pids:
-        done = ctl('trace-gpu', str(pid), '--for', '10m')
+        done = ctl('trace-gpu', str(pid), '--duration', '10m')
         check(done.returncode == 0, f'trace-gpu {pid}', (done.stdout + done.stderr).strip())
     end = time.monotonic() + 60
     while not metrics().get(('gpuscope_agent_process_gpu_probes', ()), 0) and time.monotonic() < end:
