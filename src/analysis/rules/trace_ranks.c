@@ -20,6 +20,7 @@
 #define LATE_PART      0.10 /* of the time between the first and the last the others wait for it */
 #define LATE_SAID      0.05 /* likewise, where it is said beside another wait */
 #define LATE_CAUSE     0.50 /* of the time that the others wait more, by one part of its time */
+#define LATE_MORE      0.05 /* at least, and of its own time */
 #define LATE_WAITS     0.20 /* of the pace setter's time a late rank waits itself, at most */
 
 /* The communicator whose late rank costs most, else the one that is called most; NULL: none is matched. */
@@ -30,21 +31,24 @@ static const struct gs_collectives_comm *arrivals_of(const struct gs_summary *s)
 	return c && c->n_comms && c->comms[0].n_matched ? &c->comms[0] : NULL;
 }
 
-/* The thread of a process that launches and communicates most; without any, its first. */
+/* The thread of a process that launches and communicates most; its first one, where that takes part, as the backward pass of
+ * PyTorch has a thread of its own, which begins when the first one comes to it, whatever made that late. */
 static const struct gs_account_thread *main_thread_of(const struct gs_account_summary *a,
 						      uint32_t pid)
 {
-	const struct gs_account_thread *best = NULL;
+	const struct gs_account_thread *best = NULL, *first = NULL;
 
 	for (size_t i = 0; i < a->n_threads; i++) {
 		const struct gs_account_thread *t = &a->threads[i];
-		uint64_t n = t->launches + t->collectives;
 
-		if (t->pid == pid && (!best || n > best->launches + best->collectives ||
-				      (n == best->launches + best->collectives && t->tid == pid)))
+		if (t->pid != pid)
+			continue;
+		if (t->tid == pid)
+			first = t;
+		if (!best || t->launches + t->collectives > best->launches + best->collectives)
 			best = t;
 	}
-	return best;
+	return gs_summary_takes_part(first, best) ? first : best;
 }
 
 static uint64_t waits_of(const struct gs_account_summary *a, uint32_t pid)
@@ -157,8 +161,9 @@ void rules_describe_collectives(const struct facts *f, struct gs_buf *text)
 
 bool rules_is_of_ranks(const struct facts *f, rules_holds_fn *holds)
 {
-	return f->late_thread && (holds == rules_holds_late_rank || holds == rules_holds_nccl ||
-				  holds == rules_holds_collectives);
+	return f->late_thread && costs_others(f) >= LATE_SAID &&
+	       (holds == rules_holds_late_rank || holds == rules_holds_nccl ||
+		holds == rules_holds_collectives);
 }
 
 static bool is_wait_for_ranks(unsigned part)
@@ -232,7 +237,7 @@ static struct comparison compare_ranks(const struct facts *f)
  */
 static unsigned find_cause(const struct comparison *with)
 {
-	double most = LATE_CAUSE * (with->others_wait - with->late_waits);
+	double most = fmax(LATE_MORE, LATE_CAUSE * (with->others_wait - with->late_waits));
 	unsigned cause = GS_PART_COUNT;
 
 	for (unsigned part = 0; part < GS_PART_COUNT && with->others_wait > with->late_waits;

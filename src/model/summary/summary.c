@@ -53,14 +53,19 @@ uint64_t gs_summary_active_ns(const struct gs_account_thread *t)
 	       part_ns[GS_PART_OTHER];
 }
 
+bool gs_summary_takes_part(const struct gs_account_thread *first,
+			   const struct gs_account_thread *launches)
+{
+	return first && first->launches + first->collectives >=
+				(launches->launches + launches->collectives) / FIRST_SHARE;
+}
+
 /* PyTorch's backward pass launches more than the forward pass, in a thread of its own, which the first
  * thread waits for: that one sets the pace, as it waits for the GPU and for data, too. */
 const struct gs_account_thread *gs_summary_pace_thread(const struct gs_account_thread *first,
 						       const struct gs_account_thread *launches)
 {
-	if (first &&
-	    first->launches + first->collectives >=
-		    (launches->launches + launches->collectives) / FIRST_SHARE &&
+	if (gs_summary_takes_part(first, launches) &&
 	    gs_summary_active_ns(first) >= gs_summary_active_ns(launches))
 		return first;
 	return launches;

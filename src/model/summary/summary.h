@@ -303,7 +303,6 @@ struct gs_summary {
 	size_t n_allocators;
 	struct gs_leak_summary *leaks; /* most bytes first */
 	size_t n_leaks;
-
 	struct gs_mpi_rank_summary *mpi_ranks; /* by rank */
 	size_t n_mpi_ranks;
 	struct gs_mpi_peer_summary *mpi_peers; /* most bytes first */
@@ -316,10 +315,10 @@ struct gs_summary {
 	size_t n_gpus;
 	struct gs_kernel_summary *kernels; /* most launches first */
 	size_t n_kernels;
-	uint64_t kernel_launches;                   /* of all of them, */
-	uint64_t unknown_launches;                  /* and of those without a name */
-	struct gs_account_summary account;          /* no threads: there is none */
-	struct gs_step_summary steps;               /* none found: its n_steps is 0 */
+	uint64_t kernel_launches,
+		unknown_launches;          /* of all of them, and of those without a name */
+	struct gs_account_summary account; /* no threads: there is none */
+	struct gs_step_summary steps;      /* none found: its n_steps is 0 */
 	struct gs_collectives_summary *collectives; /* NULL: there were no calls */
 	struct gs_verdict_summary verdict;          /* what is slow, and why */
 
@@ -336,11 +335,12 @@ const char *gs_summary_text(struct gs_summary *summary, const char *text);
 /* How each layer was traced, in words: from inside, by probes, by CUPTI; "": all of it by probes. */
 void gs_summary_doors(const struct gs_summary *summary, char *out, size_t bytes);
 
-/* Time in which a thread did something, or waited for the GPU: of its wall time, neither parked, nor asleep, nor waiting for no known
- * reason. */
+/* Time in which a thread did something, or waited for the GPU: neither parked nor asleep, nor waiting for no known reason. */
 uint64_t gs_summary_active_ns(const struct gs_account_thread *thread);
 
-/* Of a process, whose thread launches makes the most calls: the one that sets its pace. first: its first thread, or NULL. */
+/* Of a process: does its first thread, or NULL, take part in launches? Which of it and the one that launches most sets the pace? */
+bool gs_summary_takes_part(const struct gs_account_thread *first,
+			   const struct gs_account_thread *launches);
 const struct gs_account_thread *gs_summary_pace_thread(const struct gs_account_thread *first,
 						       const struct gs_account_thread *launches);
 

@@ -187,23 +187,72 @@ static void a_cause_is_not_what_all_ranks_share(void **state)
 	}
 }
 
+/* A data loader makes rank 1 late. Collectives are called by the thread of the backward pass, which waits for the first one in each
+ * rank alike: what that one does is the cause. */
+static void a_cause_is_in_the_first_thread(void **state)
+{
+	struct gs_collectives_rank ranks[] = {{.rank = 0, .pid = 100},
+					      {.rank = 1,
+					       .pid = 200,
+					       .n_last = 980,
+					       .margin_sum_ns = 4500 * MS,
+					       .missing_ns = 4500 * MS}};
+	struct gs_collectives_comm comm = {.id = 0x1f,
+					   .n_ranks = 2,
+					   .n_matched = 1000,
+					   .span_ns = RUN * MS,
+					   .ranks = ranks,
+					   .n_seen = 2,
+					   .late = &ranks[1]};
+	struct gs_collectives_summary all = {
+		.comms = &comm, .n_comms = 1, .n_calls = 2000, .n_matched = 2000};
+	struct gs_account_thread *t;
+	struct run r;
+
+	run_begin(&r);
+	for (uint32_t pid = 100; pid <= 200; pid += 100) {
+		bool is_late = pid == 200;
+
+		t = add_thread(&r, pid, pid, !is_late);
+		t->launches = 30000;
+		spend(t, GS_STATE_SLEEP, GS_INSIDE_NONE, is_late ? 5500 : 0);
+		spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, is_late ? 500 : 6000);
+		rest(t, GS_STATE_CPU);
+		t = add_thread(&r, pid, pid + 1, false);
+		t->launches = 50000;
+		t->collectives = 1000;
+		spend(t, GS_STATE_LOCK, GS_INSIDE_NONE, is_late ? 8700 : 8500);
+		rest(t, GS_STATE_CPU);
+	}
+	add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel", 50000, 100);
+	r.s->collectives = &all;
+	gs_verdict_trace(r.s);
+	assert_non_null(strstr(
+		r.s->verdict.evidence,
+		"its thread spent 55 % asleep on purpose, those of the other ranks 0 % (median)"));
+	expect(&r, "communication_bound");
+}
+
 /* In NCCL's calls themselves. */
 static void ranks_of_waits_in_nccl(void **state)
 {
 	static const char *const said[] = {"rank 3 (process 200) arrives last",
 					   "no rank stands out as late",
-					   "where the trace begins before its communicators"};
+					   "where the trace begins before its communicators",
+					   "for more than 3 % of the time at 100 collectives"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(said); i++) {
-		struct gs_collectives_rank late = {
-			.rank = 3, .pid = 200, .n_last = 90, .missing_ns = 2000 * MS};
+		struct gs_collectives_rank late = {.rank = 3,
+						   .pid = 200,
+						   .n_last = 90,
+						   .missing_ns = (i == 3 ? 300 : 2000) * MS};
 		struct gs_collectives_comm comm = {.id = 0x1f,
 						   .n_matched = 100,
 						   .span_ns = RUN * MS,
 						   .ranks = &late,
 						   .n_seen = 1,
-						   .late = i ? NULL : &late};
-		struct gs_collectives_summary all = {.comms = &comm, .n_comms = i < 2};
+						   .late = i % 3 ? NULL : &late};
+		struct gs_collectives_summary all = {.comms = &comm, .n_comms = i != 2};
 
 		struct gs_account_thread *t;
 		struct run r;
@@ -217,6 +266,8 @@ static void ranks_of_waits_in_nccl(void **state)
 		r.s->collectives = &all;
 		gs_verdict_trace(r.s);
 		assert_non_null(strstr(r.s->verdict.evidence, said[i]));
+		/* A rank that does not cost the others is none to look at. */
+		assert_int_equal(strstr(r.s->verdict.advice, "rank 3") != NULL, i == 0);
 		expect(&r, "communication_bound");
 	}
 }
@@ -262,6 +313,7 @@ int main(void)
 		cmocka_unit_test(collectives_make_waits_uncertain),
 		cmocka_unit_test(a_late_rank_is_named),
 		cmocka_unit_test(a_cause_is_not_what_all_ranks_share),
+		cmocka_unit_test(a_cause_is_in_the_first_thread),
 		cmocka_unit_test(ranks_of_waits_in_nccl),
 		cmocka_unit_test(who_is_late_is_said_beside_other_causes),
 	};
