@@ -137,6 +137,25 @@ def _(t):
     t.equal('the sums stay', one(a.metrics(), 'launches_total', pid, kind='kernel'), 6099)
 
 
+@case('processes that end while the probes are opened for those that are left hold nothing', timeout=180)
+def _(t):
+    socket = t.path('socket')
+    a = Agent(t, config_text(control=socket), what='gpus=1')
+    several = [Traced(t, socket, 'cudaMalloc=3', 'cudaLaunchKernel=50') for _ in range(8)]
+    wait_probes(t, a)
+    for p in several:
+        p.run()
+    for p in several:
+        wait_value(a, 'launches_total', p.proc.pid, 50, kind='kernel')
+        t.true('it holds memory', one(a.metrics(), 'allocated_bytes', p.proc.pid, kind='device') > 0)
+    # Each end of one makes the agent open its probes again, for some tenths of a second, in which others end.
+    for p in several:
+        p.end()
+        time.sleep(0.25)
+    wait_until(lambda: all(one(a.metrics(), 'allocated_bytes', p.proc.pid) == 0 for p in several), 20, 'their end')
+    t.equal('the sums stay', {one(a.metrics(), 'launches_total', p.proc.pid, kind='kernel') for p in several}, {50})
+
+
 SHARED = f'/dev/shm/gpuscope-inside-{os.geteuid()}'
 INSIDE_CONF = 'processes:\n  gpu_use_inside: true\n'
 

@@ -1,6 +1,7 @@
 #include "pipeline/gpu_meter/gpu_meter.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +137,17 @@ uint32_t meter_process_number(struct gs_gpu_meter *m, uint32_t pid)
 	return (uint32_t)number;
 }
 
+/* Of those that ended while the probes were being opened, with another choice of processes, no end was reported. */
+static void find_ended(struct gs_gpu_meter *m)
+{
+	for (size_t i = 0; i < m->n_processes; i++) {
+		struct meter_process *p = &m->processes[i];
+
+		if (!p->ended && !p->ending_ns && kill((pid_t)p->pid, 0) < 0 && errno == ESRCH)
+			p->ending_ns = gs_clock_mono_ns();
+	}
+}
+
 static void end_processes(struct gs_gpu_meter *m)
 {
 	for (size_t i = 0; i < m->n_processes; i++) {
@@ -268,6 +280,7 @@ void gs_gpu_meter_poll(struct gs_gpu_meter *m)
 	meter_probe_poll(m);
 	meter_inside_poll(m);
 	gs_ingest_flush(m->feed);
+	find_ended(m);
 	end_processes(m);
 }
 
