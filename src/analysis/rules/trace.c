@@ -83,7 +83,7 @@ static void describe_errors(const struct gs_summary *s, struct gs_buf *text)
 	for (size_t i = 0, n = 0; i < s->n_errors && n < 2; i++) {
 		const struct gs_error_count *e = &s->errors[i];
 
-		if (gs_error_is_process_end(e->layer, e->code))
+		if (gs_error_is_usual(e->layer, e->function, e->code))
 			continue;
 		n++;
 		rules_add_text(text, "; %s returned %s %s time%s", e->function, e->name,
@@ -94,7 +94,8 @@ static void describe_errors(const struct gs_summary *s, struct gs_buf *text)
 static bool has_errors(const struct gs_summary *s)
 {
 	for (size_t i = 0; i < s->n_errors; i++)
-		if (!gs_error_is_process_end(s->errors[i].layer, s->errors[i].code))
+		if (!gs_error_is_usual(s->errors[i].layer, s->errors[i].function,
+				       s->errors[i].code))
 			return true;
 	return false;
 }

@@ -4,6 +4,8 @@
  */
 #include "model/trace/func.h"
 
+#include <string.h>
+
 #include "core/base/mem.h"
 
 /* Both say that what was called is shutting down, which only the end of the process makes it do:
@@ -290,4 +292,14 @@ bool gs_error_is_process_end(unsigned layer, int32_t code)
 {
 	return (layer == GS_LAYER_CUDA_RUNTIME || layer == GS_LAYER_CUDA_DRIVER) &&
 	       code == SHUTTING_DOWN;
+}
+
+#define NO_BINARY 209 /* CUDA_ERROR_NO_BINARY_FOR_GPU (cuda.h) */
+
+bool gs_error_is_usual(unsigned layer, const char *function, int32_t code)
+{
+	/* Four times a process with PyTorch 2.11 on an H200, whose launches all succeed (doc/gpu.md). */
+	return gs_error_is_process_end(layer, code) ||
+	       (layer == GS_LAYER_CUDA_DRIVER && code == NO_BINARY && function &&
+		strcmp(function, "cuLibraryGetKernel") == 0);
 }

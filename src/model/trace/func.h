@@ -63,6 +63,10 @@ const char *gs_error_name(unsigned layer, int32_t code);
  * driver has freed already. Such a call has failed and is no trouble. */
 bool gs_error_is_process_end(unsigned layer, int32_t code);
 
+/* Is it no sign of trouble: that of a process that ends, or a question that has "no" for an answer. CUDA's libraries ask with
+ * cuLibraryGetKernel whether they carry code for this GPU, and have other code where they do not. */
+bool gs_error_is_usual(unsigned layer, const char *function, int32_t code);
+
 /* "float16" and "sum". */
 const char *gs_nccl_dtype_name(unsigned dtype);
 const char *gs_nccl_op_name(unsigned op);

@@ -427,7 +427,7 @@ static void brief_errors(struct gs_page *page, const struct gs_summary *s, struc
 	for (size_t i = 0; i < s->n_errors; i++) {
 		const struct gs_error_count *e = &s->errors[i];
 
-		if (gs_error_is_process_end(e->layer, e->code))
+		if (gs_error_is_usual(e->layer, e->function, e->code))
 			continue;
 		if (n >= N_BRIEF) {
 			n_more++;
@@ -515,7 +515,8 @@ void gs_report_summary_trouble(struct gs_page *page, const struct gs_summary *s)
 	bool any = s->n_open_calls || s->n_attach_failures;
 
 	for (size_t i = 0; i < s->n_errors; i++)
-		any |= !gs_error_is_process_end(s->errors[i].layer, s->errors[i].code);
+		any |= !gs_error_is_usual(s->errors[i].layer, s->errors[i].function,
+					  s->errors[i].code);
 	for (size_t i = 0; i < s->n_lost; i++)
 		any |= s->lost[i].count != 0 && s->lost[i].cause != GS_LOSS_FIRST;
 	if (!any)

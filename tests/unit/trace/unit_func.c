@@ -260,6 +260,18 @@ static void errors_by_name(void **state)
 	assert_null(gs_error_name(77, 2));
 }
 
+static void errors_that_are_usual(void **state)
+{
+	assert_true(gs_error_is_usual(GS_LAYER_CUDA_DRIVER, "cuLibraryUnload", 4));
+	assert_true(gs_error_is_usual(GS_LAYER_CUDA_RUNTIME, NULL, 4));
+	assert_true(gs_error_is_usual(GS_LAYER_CUDA_DRIVER, "cuLibraryGetKernel", 209));
+	/* There a missing kernel is one that was to run. */
+	assert_false(gs_error_is_usual(GS_LAYER_CUDA_DRIVER, "cuModuleGetFunction", 209));
+	assert_false(gs_error_is_usual(GS_LAYER_CUDA_RUNTIME, "cudaLaunchKernel", 209));
+	assert_false(gs_error_is_usual(GS_LAYER_CUDA_DRIVER, "cuLibraryGetKernel", 500));
+	assert_false(gs_error_is_usual(GS_LAYER_CUDA_DRIVER, NULL, 209));
+}
+
 /* "name=value name=value ..." */
 static const char *args(const struct gs_rec_call *c, unsigned layer, unsigned func_class)
 {
@@ -349,6 +361,7 @@ int main(void)
 		cmocka_unit_test(arguments_of_mpi),
 		cmocka_unit_test(every_number_has_a_word),
 		cmocka_unit_test(errors_by_name),
+		cmocka_unit_test(errors_that_are_usual),
 		cmocka_unit_test(arguments_in_words),
 		cmocka_unit_test(arguments_of_nccl),
 	};
