@@ -15,7 +15,7 @@
 #   make accuracy   each figure beside an independent source of the same run, as a table (as root);
 #                   WRITE=doc/accuracy.md writes it too
 #   make verdicts   run programs whose troubles are known and compare the verdicts of trace (as root)
-#   make job-verdicts   68 jobs, each made to be short of one thing (15 are a held set, labelled
+#   make job-verdicts   69 jobs, each made to be short of one thing (15 are a held set, labelled
 #                   before their first run), and what was said of them
 #                   (as root, minutes); SPIN=6: beside so many other programs
 #   make release    build-release/src/gpuscope: one file that runs on any newer glibc machine
