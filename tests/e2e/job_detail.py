@@ -93,7 +93,9 @@ def rows(t):
         raise Skip('the file is on no block device')
     told = sum(d['read_bytes'] for d in found['block_devices'])
     told += whole['monitoring_session']['device_bytes_without_an_end']
-    t.true('bytes of devices', 8 << 20 <= told <= 11 << 20, found['block_devices'])
+    # Alone it is all of them. While other tracers start and end, Linux 6.18 passes over the program that sees who makes a request:
+    # for one of 128 in 3 of 70 runs made for it, once for 23.
+    t.true('bytes of devices', 6 << 20 <= told <= 11 << 20, found['block_devices'])
     disk = found['block_devices'][0]
     t.true('times of its requests', 0 < sum(b['count'] for b in disk['histogram']) <= disk['reads'] + disk['writes'], disk)
     t.equal('the sum is the same', found['page_cache']['device_read_bytes'] + 0,
