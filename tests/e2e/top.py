@@ -374,8 +374,14 @@ def mouse(t):
     s.keys('Escape')
     s.wait('F1 Help')
     head = s.tmux('capture-pane', '-e', '-p', '-t', 'a')
-    s.click(r'\bRSS\b')
-    wait_until(lambda: s.tmux('capture-pane', '-e', '-p', '-t', 'a').split('RSS')[0][-12:] != head.split('RSS')[0][-12:], 20, 'the column')
+
+    def chosen():
+        # Lines of GPUs come and go with their state: the title may have moved since it was looked for. As a user, it clicks again then.
+        s.click(r'\bRSS\b')
+        time.sleep(0.5)
+        return s.tmux('capture-pane', '-e', '-p', '-t', 'a').split('RSS')[0][-12:] != head.split('RSS')[0][-12:]
+
+    wait_until(chosen, 20, 'the column')
     s.keys('q')
     s.wait('ended with 0')
     s.close()
