@@ -10,7 +10,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-$here/../../build-release}
 out=${2:-/tmp/gpuscope-eight}
 shift $(($# < 2 ? $# : 2))
-parts=" ${*:-values links agent effect top groups arrive hang report} "
+all_parts=" values links agent effect top groups arrive hang report "
+parts=" ${*:-$all_parts} "
 gpuscope=$build/src/gpuscope
 tmux=${TMUX_COMMAND:-tmux}
 export PYTHONUNBUFFERED=1
@@ -19,6 +20,10 @@ log=$out/checks.txt
 : >"$log"
 n_gpus=$(python3 -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)
 [ "$n_gpus" -ge 2 ] || { echo "SKIP: needs PyTorch and two GPUs"; exit 0; }
+[ -x "$gpuscope" ] || { echo "eight: no $gpuscope: name the folder of a build"; exit 2; }
+for part in $parts; do
+	case $all_parts in *" $part "*) ;; *) echo "eight: no part \"$part\""; exit 2 ;; esac
+done
 uname -r
 nvidia-smi --query-gpu=index,name,driver_version --format=csv,noheader
 
@@ -50,12 +55,12 @@ screens() {
 }
 
 if begin values; then
-	bash "$here/nvml.sh" "$gpuscope" "$out/nvml" >"$out/nvml.log" 2>&1
+	bash "$here/nvml.sh" "$gpuscope" "$out/nvml" >"$out/nvml.log" 2>&1 || echo "not ok values: status $?" >>"$log"
 	grep -v '^PASS' "$out/nvml.log"
 	sed -n 's/^PASS/ok/p;s/^FAIL/not ok/p' "$out/nvml.log" >>"$log"
 fi
 if begin links; then
-	python3 "$here/links.py" "$gpuscope" | tee -a "$log"
+	python3 "$here/links.py" "$gpuscope" 2>&1 | tee -a "$log"
 fi
 if begin agent; then
 	for interval in 1s 100ms; do
@@ -75,7 +80,7 @@ if begin groups; then
 	done
 fi
 if begin arrive; then
-	bash "$here/arrive.sh" "$gpuscope" "$out/arrive" >"$out/arrive.log" 2>&1
+	bash "$here/arrive.sh" "$gpuscope" "$out/arrive" >"$out/arrive.log" 2>&1 || echo "not ok arrive: status $?" >>"$log"
 	cat "$out/arrive.log"
 	sed -n 's/^FAIL/not ok/p;/^ok /p' "$out/arrive.log" >>"$log"
 fi
@@ -84,7 +89,9 @@ if begin hang; then
 fi
 if begin report; then
 	"$gpuscope" trace -o "$out/ddp.gst" --summary "$out/ddp.txt" -- python3 "$here/ddp.py" 10 >"$out/ddp.out" 2>"$out/ddp.err"
-	echo "exit status $?"; tail -n 4 "$out/ddp.out"
+	status=$?
+	if [ $status = 0 ]; then echo "ok report: it ran"; else echo "not ok report: status $status"; fi | tee -a "$log"
+	tail -n 4 "$out/ddp.out"
 	cat "$out/ddp.txt"
 	"$gpuscope" report "$out/ddp.gst" --by process
 	"$gpuscope" report "$out/ddp.gst" -o "$out/ddp.html" >/dev/null
