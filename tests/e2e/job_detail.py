@@ -87,15 +87,17 @@ def rows(t):
         return
     if subprocess.run([work_load(), 'direct', path], check=False).returncode:
         raise Skip('this file system reads nothing past the page cache')
-    whole = json.loads(Held(work_load(), 'direct', path).report(t))
-    found = whole['jobs'][0]
-    if not found['block_devices']:
-        raise Skip('the file is on no block device')
-    told = sum(d['read_bytes'] for d in found['block_devices'])
-    told += whole['monitoring_session']['device_bytes_without_an_end']
-    # Alone it is all of them. While other tracers start and end, Linux 6.18 passes over the program that sees who makes a request:
-    # for one of 128 in 3 of 70 runs made for it, once for 23.
-    t.true('bytes of devices', 6 << 20 <= told <= 11 << 20, found['block_devices'])
+    # While other tracers start and end, Linux 6.18 can pass over the program that sees who makes a request,
+    # uncounted (1 of 128 in 3 of 70 runs made for it, once 23). So one of three runs has to have all of them, and none too many.
+    all_told = []
+    while len(all_told) < 3 and not any(8 << 20 <= told for told in all_told):
+        whole = json.loads(Held(work_load(), 'direct', path).report(t))
+        found = whole['jobs'][0]
+        if not found['block_devices']:
+            raise Skip('the file is on no block device')
+        told = sum(d['read_bytes'] for d in found['block_devices'])
+        all_told.append(told + whole['monitoring_session']['device_bytes_without_an_end'])
+    t.true('bytes of devices', 8 << 20 <= max(all_told) <= 11 << 20, (all_told, found['block_devices']))
     disk = found['block_devices'][0]
     t.true('times of its requests', 0 < sum(b['count'] for b in disk['histogram']) <= disk['reads'] + disk['writes'], disk)
     t.equal('the sum is the same', found['page_cache']['device_read_bytes'] + 0,
