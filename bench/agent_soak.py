@@ -2,12 +2,13 @@
 """How much the agent costs, and whether its memory stays, with a stand-in of the driver's library.
 
 bench/agent_soak.py [--build FOLDER] [--seconds N] [--interval TIME] [--gpus N] [--scrape SECONDS]
-                    [--no-events]
+                    [--price h200] [--no-events]
 
 Reads CPU time and resident memory of the agent from /proc every ten seconds; fails when memory grew
 by more than 1 MiB after the first minute (or fifth of the time), or passed 24 MiB. The stand-in's
-calls cost less than the driver's, but its wait for events wakes 200 times a second, which the
-driver's does not (--no-events leaves it out). With GPUs: --library libnvidia-ml.so.1.
+calls cost less than the driver's unless they take the CPU time measured on a GPU (--price h200), but
+its wait for events wakes 200 times a second, which the driver's does not (--no-events leaves it out).
+With GPUs: --library libnvidia-ml.so.1.
 """
 import argparse
 import os
@@ -39,6 +40,7 @@ def main():
     p.add_argument("--interval", default="100ms")
     p.add_argument("--gpus", type=int, default=8)
     p.add_argument("--scrape", type=float, default=15, help="seconds between scrapes; 0: none")
+    p.add_argument("--price", help="GPU whose CPU time a call the stand-in's calls take: h200")
     p.add_argument("--no-events", action="store_true")
     o = p.parse_args()
     fake = os.path.abspath(os.path.join(o.build, "tests/fake/libnvidia-ml.so.1"))
@@ -49,7 +51,7 @@ def main():
                     f"sampling:\n  interval: {o.interval}\n  events: {str(not o.no_events).lower()}\n")
         with open(log, "w") as f:
             agent = subprocess.Popen([os.path.join(o.build, "src/gpuscope"), "agent", "-c", conf], stderr=f,
-                                     env={**os.environ, "FAKE_NVML": f"gpus={o.gpus}"})
+                                     env={**os.environ, "FAKE_NVML": f"gpus={o.gpus}" + (f",price={o.price}" if o.price else "")})
         try:
             while "served at" not in open(log).read():
                 if agent.poll() is not None:
@@ -67,9 +69,32 @@ def scrape(url):
     return urllib.request.urlopen(request, timeout=30).read()
 
 
-def library_seconds(text):
-    """Processor time of calls to the driver's library."""
-    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith("gpuscope_agent_driver_call_cpu_seconds_total"))
+def call_seconds(text):
+    """{function of the driver's library: CPU seconds}."""
+    return {m[1]: float(m[2]) for m in re.finditer(r'^gpuscope_agent_driver_call_cpu_seconds_total\{.*?call="(\w+)".*\} (\S+)$', text, re.M)}
+
+
+def part_seconds(text):
+    """{values that are read together: CPU seconds}."""
+    return {m[1]: float(m[2]) for m in re.finditer(r'^gpuscope_agent_values_cpu_seconds_total\{.*?values="(\w+)".*\} (\S+)$', text, re.M)}
+
+
+def thread_seconds(pid):
+    """{"name (thread id)": CPU seconds}."""
+    seconds = {}
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat") as f:
+            name, stat = f.read().split("(", 1)[1].rsplit(")", 1)
+        stat = stat.split()
+        seconds[f"{name} ({thread})"] = (int(stat[11]) + int(stat[12])) / TICKS
+    return seconds
+
+
+def dearest(what, before, after, passed):
+    """One line: the five that used the most CPU time."""
+    used = {name: 100 * (after[name] - before.get(name, 0)) / passed for name in after}
+    most = sorted(used, key=used.get, reverse=True)[:5]
+    return f"  by {what}: " + ", ".join(f"{name} {used[name]:.3f} %" for name in most if used[name] > 0)
 
 
 def measure(o, pid, url):
@@ -87,7 +112,9 @@ def measure(o, pid, url):
         highest = max(highest, resident)
         if settled is None and now - began >= settle:
             settled, settled_cpu, settled_at = resident, cpu, now
-            settled_library = library_seconds(urllib.request.urlopen(url).read().decode())
+            served = urllib.request.urlopen(url).read().decode()
+            settled_calls, settled_parts = call_seconds(served), part_seconds(served)
+            settled_threads = thread_seconds(pid)
         if now >= next_line:
             print(f"{now - began:6.0f} s  CPU {100 * (cpu - cpu_0) / max(now - began, 1e-9):6.3f} %  "
                   f"RSS {resident / 2**20:6.2f} MiB", flush=True)
@@ -97,10 +124,14 @@ def measure(o, pid, url):
     served = urllib.request.urlopen(url).read().decode()
     missed = [x for x in served.splitlines() if x.startswith("gpuscope_agent_samples")]
     passed = time.monotonic() - settled_at
+    calls, threads = call_seconds(served), thread_seconds(pid)
     grown = resident - (settled or resident)
     print(f"{o.gpus} GPUs, every {o.interval}, {o.seconds:.0f} s: CPU {100 * (cpu - cpu_0) / (time.monotonic() - began):.3f} % "
           f"of a core ({100 * (cpu - settled_cpu) / passed:.3f} % after the first {settle:.0f} s, "
-          f"of it {100 * (library_seconds(served) - settled_library) / passed:.3f} % in the driver's library), RSS {resident / 2**20:.2f} MiB (highest {highest / 2**20:.2f}), grown by {grown / 1024:.0f} KiB")
+          f"of it {100 * (sum(calls.values()) - sum(settled_calls.values())) / passed:.3f} % in the driver's library), RSS {resident / 2**20:.2f} MiB (highest {highest / 2**20:.2f}), grown by {grown / 1024:.0f} KiB")
+    print(dearest("thread", settled_threads, threads, passed))
+    print(dearest("call", settled_calls, calls, passed))
+    print(dearest("values", settled_parts, part_seconds(served), passed))
     print("\n".join(missed))
     return int(grown > 1 << 20 or highest > 24 << 20)
 

@@ -91,6 +91,7 @@ static const struct {
 	{"DeviceGetNvLinkRemoteDeviceType", 0, 100},
 	{"DeviceGetNvLinkVersion", 0, 100},
 	{"GpmSampleGet", 0, 167},
+	{"GpmMetricsGet", 0, 2000},
 	{"field", NVML_FI_ENERGY, 2000},
 	{"field", NVML_FI_POWER_AVERAGE, 700},
 	{"field", NVML_FI_POWER_INSTANT, 700},

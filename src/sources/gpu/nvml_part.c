@@ -6,9 +6,11 @@
  * Without a budget every part of the groups asked for is read. With one (options.budget), a part
  * that costs c and has the weight w is read every t = k * sqrt(c / w), not more often than it is
  * asked for and not more seldom than its limit: among all choices within the budget this has the
- * smallest weighted sum of ages. k is as small as the budget allows. With options.oldest_ns the
- * limit is the same for all, GPM among them, and grows where all at their limit are too much; only
- * what costs next to nothing is read at every turn, and processes never wait longer. Where there are two ways to
+ * smallest weighted sum of ages. k is as small as the budget allows. GPM, whose values are means since
+ * its last reading, is read at every turn that asks for it while this takes at most half of the budget.
+ * With options.oldest_ns the limit is the same for all, GPM among them, and grows where all at their
+ * limit are too much; only what costs next to nothing is read at every turn, and processes never wait
+ * longer. Where there are two ways to
  * the same values both are tried twice, and the cheaper one that works is kept. Slow parts of
  * several GPUs are spread over turns, so that no turn is much longer than the others.
  */
@@ -28,6 +30,7 @@
 #define GOLDEN            0.6180339887498949
 #define GROWTH_MAX        5   /* of options.oldest_ns */
 #define CHEAP             0.1 /* of a GPU's budget, at every turn */
+#define GPM_SHARE         0.5 /* of a GPU's budget, at every turn */
 #define MEAN_OF           8   /* of how many readings a cost is the mean, as long as they are few */
 #define FIND_NS           200000000ull  /* between lists of processes when no GPU is in focus */
 #define LOOK_NS           1000000000ull /* of GPUs beside those in focus */
@@ -96,7 +99,7 @@ static const struct rule rules[GS_GPU_PARTS] = {
 	FIELDS(LINK_EACH, LINKS, 0.05, LONG_S, true, gs_nvml_read_link_each),
 	FIELDS(LINK_BYTES, LINKS, 0.2, LONG_S, false, gs_nvml_read_link_bytes),
 	CALL(C2C, LINKS, 0.02, SLOWEST_S, true, false, gs_nvml_read_c2c),
-	CALL(GPM, GS_GPU_READ_GPM, 8, 0, false, true, gs_nvml_read_gpm),
+	CALL(GPM, GS_GPU_READ_GPM, 8, 10, false, true, gs_nvml_read_gpm),
 #undef CALL
 #undef FIELDS
 };
@@ -165,13 +168,15 @@ static double longest_s(const struct gs_nvml *nv, const struct gs_nvml_device *d
 			double growth)
 {
 	double oldest_s = (double)nv->options->oldest_ns / 1e9;
+	double cost_s = (double)dev->part[part].cost_ns / 1e9;
 
 	if (part == GS_GPU_PART_UTILIZATION && dev->util_from_gpm)
 		return LONG_S;
+	if (part == GS_GPU_PART_GPM && oldest_s <= 0)
+		return fmin(rules[part].longest_s, cost_s / (GPM_SHARE * budget_of_one(nv)));
 	if (oldest_s <= 0 || rules[part].slow)
 		return rules[part].longest_s;
-	if ((double)dev->part[part].cost_ns / 1e9 <=
-	    CHEAP * budget_of_one(nv) * turn_s(nv, &rules[part]))
+	if (cost_s <= CHEAP * budget_of_one(nv) * turn_s(nv, &rules[part]))
 		return 0;
 	/* What both first readings cost says little. */
 	if (!dev->part[part].settled)
@@ -358,8 +363,9 @@ void gs_nvml_part_end(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 			dev->plan_ns = 0;
 	} else if (way == p->way) {
 		/* A call may cost many times as much at first: one that costs so much less is what
-		 * it costs. */
-		uint64_t n = cpu_ns < p->cost_ns / 2 ? 0 : p->n_costs + TRIES;
+		 * it costs. Not later: of costs that vary (power: 0.1 or 1.3 ms) the mean is wanted,
+		 * not what the cheapest was. */
+		uint64_t n = !p->n_costs && cpu_ns < p->cost_ns / 2 ? 0 : p->n_costs + TRIES;
 
 		if (nv->options->oldest_ns && (!p->settled || !n))
 			dev->plan_ns = 0;

@@ -128,6 +128,60 @@ static void test_dear_at_first(void **state)
 	gs_gpu_close(&gpu);
 }
 
+static struct gs_gpu *open_watched(double budget)
+{
+	return open_with(FAKE_NVML,
+			 (struct gs_gpu_options){.groups = GS_GPU_READ_BASIC |
+							   GS_GPU_READ_PROCESSES | GS_GPU_READ_GPM,
+						 .budget = budget});
+}
+
+/* What the agent asks for: GPM at every turn where half of the budget has room for it, else as often as
+ * it has. Four GPUs were 1.15 % of a processor by a budget of 0.4 % when nothing held GPM back. */
+static void test_gpm_keeps_the_budget(void **state)
+{
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1,price=h200");
+	gpu = open_watched(0.1 * 1e9 / TURN_NS);
+	read_turns(gpu, 60);
+	assert_int_equal(cost_of(gpu, "gpm").n, 60);
+	gs_gpu_close(&gpu);
+	pretend("gpus=4,price=h200");
+	gpu = open_watched(0.004 * 1e9 / TURN_NS);
+	read_turns(gpu, 60);
+	assert_in_range(cost_of(gpu, "gpm").interval_ns, 2 * TURN_NS, 10000000000ull);
+	gs_gpu_close(&gpu);
+}
+
+/* Every second reading is dear: their mean counts, and the budget holds. */
+static void test_costs_that_vary(void **state)
+{
+	static const double budget = 0.005;
+	uint64_t before_ns = 0, since_ns = 0;
+	struct gs_gpu *gpu;
+	double load;
+
+	pretend("gpus=1");
+	gpu = open_watched(budget);
+	for (unsigned i = 0; i < 400; i++) {
+		uint64_t n = cost_of(gpu, "temperature").n;
+
+		/* The second plan, after 10 s, knows more than the first two costs. */
+		if (i == 120) {
+			before_ns = cost_of(gpu, "temperature").cpu_ns;
+			since_ns = now_ns;
+		}
+		pretend(n % 2 ? "gpus=1" : "gpus=1,burn=DeviceGetTemperature:20000");
+		read_turns(gpu, 1);
+	}
+	load = (double)(cost_of(gpu, "temperature").cpu_ns - before_ns) /
+	       (double)(now_ns - since_ns);
+	if (load > 1.2 * budget)
+		fail_msg("%.4f of a processor, the budget is %.4f", load, budget);
+	gs_gpu_close(&gpu);
+}
+
 /* Of GPUs out of focus only the processes are known. */
 static void test_focus(void **state)
 {
@@ -185,6 +239,8 @@ int main(void)
 		cmocka_unit_test(test_what_costs_waits),
 		cmocka_unit_test(test_all_get_older),
 		cmocka_unit_test(test_dear_at_first),
+		cmocka_unit_test(test_gpm_keeps_the_budget),
+		cmocka_unit_test(test_costs_that_vary),
 		cmocka_unit_test(test_focus),
 	};
 
