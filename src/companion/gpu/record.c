@@ -33,25 +33,17 @@ static uint32_t n_names;
 static int64_t mono_minus_cupti; /* ns */
 uint64_t gpu_n_bad;
 
-static uint64_t mono_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
 /* CUPTI's clock is that of the day, which may be set: asked for with each batch, best of some tries. */
 static void compare_clocks(const struct gpu_cupti *c)
 {
 	uint64_t best = UINT64_MAX;
 
 	for (unsigned i = 0; i < BRACKETS; i++) {
-		uint64_t before = mono_ns(), at = 0, after;
+		uint64_t before = companion_mono_ns(), at = 0, after;
 
 		if (c->get_timestamp(&at) != GPU_CUPTI_OK)
 			return;
-		after = mono_ns();
+		after = companion_mono_ns();
 		if (after - before >= best)
 			continue;
 		best = after - before;

@@ -91,6 +91,10 @@ void companion_set_state(enum gs_companion_state state);
 extern uint32_t companion_clock;
 extern uint64_t companion_ns_per_tick; /* times 2^32, about */
 uint64_t companion_mono_ns(void);
+/* The same, and the number of the processor that this thread is on. */
+uint64_t companion_mono_ns_cpu(uint16_t *ret_cpu);
+/* So that both need no system call from then on. Called once, before threads write. */
+void companion_find_vdso(void);
 
 /* In ticks of it. */
 static inline uint64_t companion_now(void)
@@ -100,14 +104,18 @@ static inline uint64_t companion_now(void)
 	return __builtin_ia32_rdtsc();
 }
 
-/* The same, and the processor that this thread is on. Linux has its number in the low 12 bits. */
+/* The same, and the processor that this thread is on. Linux has its number in the low 12 bits. Where the counter is
+ * no clock, there need not be an rdtscp either, or it gives the number of the host's processor. */
 static inline uint64_t companion_now_cpu(uint16_t *ret_cpu)
 {
+	uint64_t now;
 	unsigned aux;
-	uint64_t now = __builtin_ia32_rdtscp(&aux);
 
+	if (COMPANION_UNLIKELY(companion_clock != GS_COMPANION_TSC))
+		return companion_mono_ns_cpu(ret_cpu);
+	now = __builtin_ia32_rdtscp(&aux);
 	*ret_cpu = aux & 0xfff;
-	return COMPANION_UNLIKELY(companion_clock != GS_COMPANION_TSC) ? companion_mono_ns() : now;
+	return now;
 }
 
 /* The slow ways: of the first record of a thread, process or child; of a ring that looks full, or ends. */

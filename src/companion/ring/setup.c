@@ -26,14 +26,6 @@
 static struct companion_setup setup;
 static uint64_t last_epoch;
 
-uint64_t companion_mono_ns(void)
-{
-	struct timespec t;
-
-	COMPANION_SYS3(clock_gettime, CLOCK_MONOTONIC, &t, 0);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
 static char *put_hex(char *to, uint64_t v)
 {
 	int shift = 60;
@@ -227,6 +219,7 @@ int companion_start(const struct companion_setup *s)
 
 	if (r < 0)
 		return r;
+	companion_find_vdso();
 	setup = *s;
 	companion_clock = s->clock;
 	companion_ns_per_tick = s->ns_per_tick;

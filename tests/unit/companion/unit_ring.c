@@ -1,12 +1,17 @@
 /* Writing records and reading them: what is written arrives, whatever becomes of the writer. */
 #include "run.h"
 
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "core/base/sanitizer.h"
@@ -406,6 +411,58 @@ static void a_full_file_system(void **state)
 	rmdir(parent);
 }
 
+/* Under strict seccomp(2) any system call but read, write and _exit ends the process. */
+static void read_clock_only(void)
+{
+	uint64_t before = 0, now;
+	uint16_t cpu;
+
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
+		syscall(SYS_exit, 2);
+	for (unsigned i = 0; i < 1000; i++, before = now) {
+		now = companion_mono_ns_cpu(&cpu);
+		if (now < before)
+			syscall(SYS_exit, 3);
+	}
+	syscall(SYS_exit, 0);
+}
+
+/* Also where the processor's counter is no clock, as in a virtual machine whose kernel does not trust it. */
+static void the_clock_without_a_system_call(void **state)
+{
+	struct timespec t;
+	uint64_t before_ns, now_ns;
+	cpu_set_t all, one;
+	uint16_t cpu = 0;
+	int status = 0;
+	pid_t pid;
+
+	if (!getauxval(AT_SYSINFO_EHDR))
+		skip();
+	companion_find_vdso();
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	before_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	now_ns = companion_mono_ns();
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	assert_in_range(now_ns, before_ns, (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (int i = 0; i < CPU_SETSIZE; i++) {
+		if (!CPU_ISSET(i, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(i, &one);
+		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+		companion_mono_ns_cpu(&cpu);
+		assert_int_equal(cpu, i);
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	pid = fork();
+	if (pid == 0)
+		read_clock_only();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +478,7 @@ int main(void)
 		cmocka_unit_test(nothing_after_the_end),
 		cmocka_unit_test(limits_and_folders),
 		cmocka_unit_test(a_full_file_system),
+		cmocka_unit_test(the_clock_without_a_system_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
