@@ -16,6 +16,7 @@
 #define MAX_DEPTH    8  /* launchers that start launchers */
 #define INACTIVE_PCT 20 /* of its time a thread does something that watches others */
 #define SHARED_PCT   20 /* of one thread's time, by all threads of a process together */
+#define CHILD_PCT    50 /* of its time a thread waits for its children to end */
 #define MIN_LAUNCHES 10 /* fewer say nothing of a pace */
 
 static uint64_t account_key(const struct gs_rec_account *r)
@@ -83,6 +84,14 @@ static bool is_parked(const struct gs_account_thread *t)
 static bool is_inactive(const struct gs_account_thread *t)
 {
 	return gs_summary_active_ns(t) < t->wall_ns / 100 * INACTIVE_PCT;
+}
+
+/* It started other processes and waits for them, however much it did before. */
+static bool is_waiting_for_children(const struct gs_account_thread *t)
+{
+	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(t->time_ns, part_ns);
+
+	return part_ns[GS_PART_CHILD] > wall_ns / 100 * CHILD_PCT;
 }
 
 /* What the thread launched, by the functions that were counted for it. */
@@ -153,16 +162,17 @@ static struct gs_account_thread *first_thread(struct gs_account_summary *a, uint
 	return NULL;
 }
 
-/* Of the processes whose parent is not traced, or (parent) of the children of that one, that whose
- * first thread was the most active. */
-static struct gs_account_thread *process_below(struct gs_account_summary *a, uint32_t parent)
+/* Of the processes whose parent is not traced, or (parent) of the children of that one that lived so long,
+ * that whose first thread was the most active. */
+static struct gs_account_thread *process_below(struct gs_account_summary *a, uint32_t parent,
+					       uint64_t least_ns)
 {
 	struct gs_account_thread *best = NULL;
 
 	for (size_t i = 0; i < a->n_threads; i++) {
 		struct gs_account_thread *t = &a->threads[i];
 
-		if (t->tid != t->pid)
+		if (t->tid != t->pid || t->wall_ns < least_ns)
 			continue;
 		if (parent ? t->parent_pid != parent || t->pid == parent
 			   : first_thread(a, t->parent_pid) != NULL)
@@ -197,20 +207,25 @@ static uint64_t process_active_ns(const struct gs_account_summary *a, uint32_t p
 
 static struct gs_account_thread *pace_without_launches(struct gs_account_summary *a)
 {
-	struct gs_account_thread *t = process_below(a, 0), *busiest, *child;
+	struct gs_account_thread *t = process_below(a, 0, 0), *busiest, *child;
 
-	for (int depth = 0; t && (t->idle || is_inactive(t)) && depth < MAX_DEPTH; depth++) {
+	for (int depth = 0; t && depth < MAX_DEPTH; depth++) {
+		bool waits = t->idle || is_waiting_for_children(t);
+
+		if (!waits && !is_inactive(t))
+			break;
 		busiest = busiest_thread(a, t->pid);
-		if (busiest && !busiest->idle && !is_inactive(busiest))
+		if (busiest && busiest != t && !busiest->idle && !is_inactive(busiest))
 			return busiest;
 		if (busiest && t->idle &&
 		    process_active_ns(a, t->pid) >= t->wall_ns / 100 * SHARED_PCT)
 			return busiest;
-		child = process_below(a, t->pid);
-		/* One that sleeps on purpose waits for nothing: only for more does it give way.
-		 * One of many short children, one after the other, sets no pace. */
-		if (!child || child->wall_ns < t->wall_ns / 2 ||
-		    (!t->idle && gs_summary_active_ns(child) <= 2 * gs_summary_active_ns(t)))
+		/* One of many short children, one after the other, sets no pace. One that sleeps on purpose
+		 * waits for nothing: only for more does it give way; one that does much beside waiting, too. */
+		child = process_below(a, t->pid, t->wall_ns / 2);
+		if (!child ||
+		    (!waits && gs_summary_active_ns(child) <= 2 * gs_summary_active_ns(t)) ||
+		    (!is_inactive(t) && gs_summary_active_ns(child) <= gs_summary_active_ns(t)))
 			break;
 		t = child;
 	}

@@ -83,8 +83,9 @@ static void an_ended_thread_stands_still(void **state)
 	assert_int_equal(r.now_mono_ns, 100 * MS);
 }
 
-static void put_account(struct stream *s, uint32_t pid, uint32_t tid, uint32_t parent_pid,
-			unsigned state, uint64_t ns, bool ended)
+static struct gs_rec_account *put_account(struct stream *s, uint32_t pid, uint32_t tid,
+					  uint32_t parent_pid, unsigned state, uint64_t ns,
+					  bool ended)
 {
 	uint32_t str = put_text(s, "app");
 	struct gs_rec_account *r = put_record(s, GS_REC_ACCOUNT, sizeof(*r),
@@ -100,6 +101,7 @@ static void put_account(struct stream *s, uint32_t pid, uint32_t tid, uint32_t p
 	r->born_ns = 1000;
 	r->time_ns = 1000 + ns;
 	r->ns[state * GS_INSIDE_COUNT] = ns;
+	return r;
 }
 
 static uint32_t critical_of(struct stream *s, size_t *ret_n)
@@ -154,6 +156,34 @@ static void short_children_set_no_pace(void **state)
 	put_account(&s, 5, 5, 1, GS_STATE_CHILD, 1000, true);
 	for (uint32_t pid = 6; pid < 10; pid++)
 		put_account(&s, pid, pid, 5, GS_STATE_SLEEP, 240, true);
+	assert_int_equal(critical_of(&s, &n), 5);
+}
+
+/* A parent of many starts them, which takes more time than each of them runs, and waits for them. */
+static void a_parent_that_waits_gives_way(void **state)
+{
+	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+	size_t n;
+
+	put_account(&s, 5, 5, 1, GS_STATE_CPU, 1000, true)->ns[GS_STATE_CHILD * GS_INSIDE_COUNT] =
+		7000;
+	put_account(&s, 6, 6, 5, GS_STATE_CPU, 3000, true); /* not for long */
+	for (uint32_t pid = 7; pid < 10; pid++)
+		put_account(&s, pid, pid, 5, GS_STATE_CPU, pid, true)
+			->ns[GS_STATE_LOCK * GS_INSIDE_COUNT] = 6000;
+	assert_int_equal(critical_of(&s, &n), 9);
+}
+
+/* It computes, then waits for one that does less than it did. */
+static void a_parent_that_works_more_sets_the_pace(void **state)
+{
+	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+	size_t n;
+
+	put_account(&s, 5, 5, 1, GS_STATE_CPU, 450, true)->ns[GS_STATE_CHILD * GS_INSIDE_COUNT] =
+		550;
+	put_account(&s, 6, 6, 5, GS_STATE_CPU, 400, true)->ns[GS_STATE_SLEEP * GS_INSIDE_COUNT] =
+		150;
 	assert_int_equal(critical_of(&s, &n), 5);
 }
 
@@ -259,6 +289,8 @@ int main(void)
 		cmocka_unit_test(the_last_record_of_a_thread_counts),
 		cmocka_unit_test(launchers_are_passed_over),
 		cmocka_unit_test(short_children_set_no_pace),
+		cmocka_unit_test(a_parent_that_waits_gives_way),
+		cmocka_unit_test(a_parent_that_works_more_sets_the_pace),
 		cmocka_unit_test(an_unknown_wait_is_no_activity),
 		cmocka_unit_test(parked_helpers_decide_nothing),
 		cmocka_unit_test(of_a_machine_the_busiest_is_taken),
