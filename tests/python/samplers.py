@@ -336,6 +336,20 @@ def nested(t):
         depth += 1 if e['ph'] == 'B' else -1
         deepest = max(deepest, depth)
     t.true('six within each other', deepest >= 6, deepest)
+    # What was written is read again: as JSON, and as the lines of eACGM's text.
+    with open(t.path('states.json'), 'w') as f:
+        json.dump(events, f)
+    with open(t.path('states.txt'), 'w') as f:
+        f.writelines(f'{int(e["ts"] // 1_000_000)}.{int(e["ts"] % 1_000_000):06d} {e["tid"]} {e["ph"]} {e["name"]}\n' for e in events)
+    for name in ('states.json', 'states.txt'):
+        said = t.tool('report', t.path(name), '-o', t.path('states.gst'), status=0).err
+        t.match(f'{name}: all of them', rf'{len(events) // 2} calls and 0 operations', said)
+        t.true(f'{name}: each has its end', 'no begin' not in said, said)
+        calls = json.loads(t.tool('report', t.path('states.gst'), '--format=json', status=0).out)['python_functions']
+        t.equal(f'{name}: functions', [(f['name'], f['calls']) for f in calls], [('PyObject_CallFunction', len(events) // 2)])
+        if name.endswith('.json'):
+            whole = sum((1 if e['ph'] == 'E' else -1) * e['ts'] for e in events) * 1000
+            t.true('their time', abs(calls[0]['total_ns'] - whole) <= 300 * len(events), (calls[0]['total_ns'], whole))
 
 
 @case('without rights one line says what to do', needs=None)

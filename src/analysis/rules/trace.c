@@ -70,8 +70,7 @@ void rules_add_text(struct gs_buf *text, const char *fmt, ...)
 	vsnprintf(piece, sizeof(piece), fmt, ap);
 	va_end(ap);
 	/* Without memory the sentence is cut: the class stands all the same. */
-	if (gs_buf_puts(text, piece) < 0)
-		return;
+	(void)gs_buf_puts(text, piece);
 }
 
 /* --- rules: what went wrong --- */
@@ -205,9 +204,13 @@ static bool holds_nothing_seen(const struct facts *f, struct gs_buf *text, doubl
 
 static bool holds_no_account(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
+	const char *how = f->s->attach_mode ? f->s->attach_mode : "";
+	bool imported = strcmp(how, GS_SESSION_IMPORTED) == 0;
+
 	*ret_share = -1;
 	if (!f->pace)
-		rules_add_text(text, "there is no wall-clock account of this run");
+		rules_add_text(text, "there is no wall-clock account of %s",
+			       imported ? how : "this run");
 	return !f->pace;
 }
 
@@ -565,7 +568,7 @@ static const struct rule rules[] = {
 	{"not_known", "not known", 0, holds_nothing_seen,
 	 "check the process ids, names, user or cgroup that were selected", "ps -eo pid,user,comm"},
 	{"not_known", "not known", 0, holds_no_account,
-	 "trace without --disable-feature account, on Linux 5.15 or newer",
+	 "trace the program itself, on Linux 5.15 or newer, without --disable-feature account",
 	 "gpuscope trace -v -- COMMAND"},
 	{"not_known", "the whole machine was traced", 0, holds_whole_machine,
 	 "trace the slow job alone", "gpuscope top"},

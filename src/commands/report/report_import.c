@@ -26,6 +26,9 @@ static void report_stats(const char *trace, const struct gs_kineto_stats *s)
 		gs_cli_print_message(
 			"%s: %llu events have no name or time, %llu were left out: too many", trace,
 			(unsigned long long)s->n_bad, (unsigned long long)s->n_left_out);
+	if (s->n_unpaired)
+		gs_cli_print_message("%s: %llu begins have no end, or ends no begin", trace,
+				     (unsigned long long)s->n_unpaired);
 }
 
 int cmd_import_trace(const char *trace, const char *output)

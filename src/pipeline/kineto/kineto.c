@@ -213,7 +213,7 @@ static int put_session(struct kineto *k, const struct writer *w, const char *nam
 		       struct gs_buf *out)
 {
 	uint32_t command = kineto_find_string(k, name);
-	uint32_t how = kineto_find_string(k, "a trace of another profiler");
+	uint32_t how = kineto_find_string(k, GS_SESSION_IMPORTED);
 	struct gs_rec_session *s = gs_record_put(out, GS_REC_SESSION, sizeof(*s), 0);
 
 	if (!s || !command || !how)
@@ -337,11 +337,15 @@ int kineto_open(FILE *file, struct kineto **ret, struct gs_err *err)
 	k->threads = GS_MAP_INIT(KINETO_THREADS_MAX);
 	k->processes = GS_MAP_INIT(KINETO_THREADS_MAX);
 	k->comms = GS_MAP_INIT(2 * KINETO_THREADS_MAX);
+	k->open = GS_MAP_INIT(KINETO_THREADS_MAX);
 	*ret = k;
 	r = kineto_parse(k, file, err);
+	if (r == 0)
+		kineto_drop_open_calls(k);
 	if (r == 0 && !k->n_events)
-		r = gs_err_set(err, -ENODATA,
-			       "it has no complete events of operators, CUDA, Python or GPUs");
+		r = gs_err_set(
+			err, -ENODATA,
+			"it has no complete events of operators, CUDA, Python or GPUs, and no begin with its end");
 	return r;
 }
 
@@ -357,6 +361,7 @@ void kineto_close(struct kineto **ref)
 	gs_map_fini(&k->threads);
 	gs_map_fini(&k->processes);
 	gs_map_fini(&k->comms);
+	gs_map_fini(&k->open);
 	gs_buf_fini(&k->names);
 	free(k);
 	*ref = NULL;

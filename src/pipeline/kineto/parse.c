@@ -151,7 +151,9 @@ static unsigned layer_of(const char *cat, const char *pid)
 		    {"Runtime", GS_LAYER_CUDA_RUNTIME},
 		    {"cuda_driver", GS_LAYER_CUDA_DRIVER},
 		    {"python_function", GS_LAYER_PYTHON},
-		    {"user_annotation", GS_LAYER_USER}};
+		    {"user_annotation", GS_LAYER_USER},
+		    {"cuda", GS_LAYER_CUDA_RUNTIME}, /* of eACGM, this and the next */
+		    {"other", GS_LAYER_USER}};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(cats); i++)
 		if (strcmp(cat, cats[i].cat) == 0)
@@ -168,7 +170,7 @@ static unsigned layer_of(const char *cat, const char *pid)
 						 : GS_LAYER_USER;
 }
 
-static unsigned class_of(unsigned layer, const char *name)
+unsigned kineto_class_of(unsigned layer, const char *name)
 {
 	const struct gs_func *func = gs_func_by_name(name);
 
@@ -198,7 +200,7 @@ static void fill_call(struct kineto *k, const json_t *event, unsigned layer, con
 		name_annotation(name, annotation, sizeof(annotation));
 		name = annotation;
 	}
-	e->name = kineto_find_function(k, layer, class_of(layer, name), name);
+	e->name = kineto_find_function(k, layer, kineto_class_of(layer, name), name);
 	e->thread = kineto_find_thread(k, id_of(event, "pid"), id_of(event, "tid"));
 	if (layer == GS_LAYER_CUDA_RUNTIME || layer == GS_LAYER_CUDA_DRIVER)
 		e->correlation = (uint32_t)count_of(json_object_get(event, "args"), "correlation");
@@ -242,51 +244,101 @@ static void take_window(struct kineto *k, const char *cat, const char *name, uin
 		k->window_to_ns = ns;
 }
 
-/* 0 or -ENOMEM. */
-static int take_event(struct kineto *k, const json_t *event)
+static bool is_time(double us)
 {
-	const char *cat = text_of(event, "cat"), *name = text_of(event, "name");
-	double start_us = number_of(event, "ts"), dur_us = number_of(event, "dur");
-	unsigned work = work_of(cat), layer = layer_of(cat, text_of(event, "pid"));
-	struct kineto_event e = {.work = (uint8_t)work};
+	return us >= 0 && us < TIME_MAX_US;
+}
 
-	if (take_name(k, event))
-		return 0;
-	if (start_us >= 0 && start_us < TIME_MAX_US)
-		take_window(k, cat, name, ns_of(start_us));
-	if (strcmp(text_of(event, "ph"), "X") != 0 || (!work && !layer)) {
-		k->stats.n_other++;
-		return 0;
-	}
-	if (!*name || !(start_us >= 0 && start_us < TIME_MAX_US) ||
-	    !(dur_us >= 0 && dur_us < TIME_MAX_US)) {
+/* An end may be without what its begin has: then it is that of the innermost call. */
+static void take_end(struct kineto *k, const json_t *event, unsigned layer, const char *name,
+		     double end_us)
+{
+	uint32_t function = 0, thread;
+
+	if (!is_time(end_us)) {
 		k->stats.n_bad++;
-		return 0;
+		return;
 	}
+	thread = kineto_find_thread(k, id_of(event, "pid"), id_of(event, "tid"));
+	if (*name && layer)
+		function = kineto_find_function(k, layer, kineto_class_of(layer, name), name);
+	kineto_end_call(k, thread, function, ns_of(end_us));
+}
+
+int kineto_add_event(struct kineto *k, const struct kineto_event *e)
+{
 	if (k->n_events == GS_KINETO_EVENTS_MAX) {
-		k->stats.n_left_out++;
-		return 0;
-	}
-	e.start_ns = ns_of(start_us);
-	e.dur_ns = ns_of(dur_us);
-	if (work)
-		fill_work(k, event, name, &e);
-	else
-		fill_call(k, event, layer, name, &e);
-	if (!e.name || (!work && !e.thread)) {
 		k->stats.n_left_out++;
 		return 0;
 	}
 	if (!gs_vec_reserve(&k->events, &k->cap_events, k->n_events + 1))
 		return -ENOMEM;
-	k->events[k->n_events++] = e;
-	return 0;
+	k->events[k->n_events++] = *e;
+	return 1;
+}
+
+/* 0 or -ENOMEM. */
+static int take_span(struct kineto *k, const json_t *event, unsigned work, unsigned layer,
+		     struct kineto_event *e, bool begins)
+{
+	const char *name = text_of(event, "name");
+	int r;
+
+	if (k->n_events == GS_KINETO_EVENTS_MAX) {
+		k->stats.n_left_out++;
+		return 0;
+	}
+	if (work)
+		fill_work(k, event, name, e);
+	else
+		fill_call(k, event, layer, name, e);
+	if (!e->name || (!work && !e->thread)) {
+		k->stats.n_left_out++;
+		return 0;
+	}
+	r = begins ? kineto_begin_call(k, e) : kineto_add_event(k, e);
+	return r < 0 ? r : 0;
+}
+
+/* 0 or -ENOMEM. */
+static int take_event(struct kineto *k, const json_t *event)
+{
+	const char *cat = text_of(event, "cat"), *name = text_of(event, "name");
+	const char *phase = text_of(event, "ph");
+	double start_us = number_of(event, "ts"), dur_us = number_of(event, "dur");
+	unsigned work = work_of(cat), layer = layer_of(cat, text_of(event, "pid"));
+	bool begins = strcmp(phase, "B") == 0 && !work;
+	struct kineto_event e = {.work = (uint8_t)work};
+
+	if (take_name(k, event))
+		return 0;
+	if (is_time(start_us))
+		take_window(k, cat, name, ns_of(start_us));
+	/* Of what is not shown the begin was passed over, too. */
+	if (strcmp(phase, "E") == 0 && !work && (layer || !*cat)) {
+		take_end(k, event, *cat ? layer : 0, name, start_us);
+		return 0;
+	}
+	if ((!begins && strcmp(phase, "X") != 0) || (!work && !layer)) {
+		k->stats.n_other++;
+		return 0;
+	}
+	if (!*name || !is_time(start_us) || (!begins && !is_time(dur_us))) {
+		k->stats.n_bad++;
+		return 0;
+	}
+	e.start_ns = ns_of(start_us);
+	e.dur_ns = begins ? 0 : ns_of(dur_us);
+	return take_span(k, event, work, layer, &e, begins);
 }
 
 int kineto_parse(struct kineto *k, FILE *file, struct gs_err *err)
 {
-	int c, r = 0;
+	int c = skip_blanks(file), r = 0;
 
+	ungetc(c, file);
+	if (c >= '0' && c <= '9')
+		return kineto_parse_log(k, file);
 	if (find_list(k, file) < 0)
 		return gs_err_set(
 			err, -EBADMSG,

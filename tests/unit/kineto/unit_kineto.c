@@ -213,10 +213,80 @@ static void what_is_no_trace_is_refused(void **state)
 	}
 }
 
+#define HALF(ph, cat, name, pid, ts)                                                               \
+	"{\"name\": \"" name "\", \"cat\": \"" cat "\", \"pid\": " pid ", \"tid\": " pid           \
+	", \"cpu\": 10, \"ts\": " ts ", \"ph\": \"" ph "\", \"message\": []}"
+
+/* As eACGM writes them: a list, with the thread's number for both. */
+static void begins_and_ends(void **state)
+{
+	struct taken t;
+
+	assert_int_equal(
+		read_text(
+			"[" HALF("B", "torch", "TorchEmbedding", "6274", "3660163635.154") "," HALF(
+				"B", "cuda", "cudaLaunchKernel", "6274", "3660163636.154") ","
+			/* of another thread; one without a begin; one without an end */
+			HALF("B", "other", "step", "6275", "3660163636.5") "," HALF(
+				"E", "nccl", "ncclAllReduce", "6274",
+				"3660163637") "," HALF("B", "cuda", "cudaMalloc", "6274",
+						       "3660163637.1") "," HALF("E", "cuda",
+										"cudaLaunchKernel",
+										"6274",
+										"3660163638.154") "," HALF("E",
+													   "torch",
+													   "TorchEmbedding",
+													   "6274",
+													   "3660163640.154") ",{\"ph\": \"E\", \"pid\": 6275, \"tid\": 6275, \"ts\": 3660163641}]",
+			&t),
+		0);
+	assert_int_equal(t.n_calls, 3);
+	assert_string_equal(name_of(&t, 0), "cudaLaunchKernel");
+	assert_int_equal(t.calls[0].dur_ns, 2000);
+	assert_int_equal(t.calls[0].depth, 1);
+	assert_int_equal(gs_dict_function(t.dict, t.calls[0].function)->func_class,
+			 GS_CLASS_LAUNCH);
+	assert_string_equal(name_of(&t, 1), "TorchEmbedding");
+	assert_int_equal(t.calls[1].dur_ns, 5000);
+	assert_int_equal(t.calls[1].start_ns, ZERO_NS);
+	assert_string_equal(name_of(&t, 2), "step");
+	assert_int_equal(t.calls[2].dur_ns, 4500);
+	assert_int_equal(t.stats.n_calls, 3);
+	assert_int_equal(t.stats.n_unpaired, 2);
+	gs_dict_free(&t.dict);
+}
+
+static void the_text_of_eacgm(void **state)
+{
+	struct taken t;
+
+	assert_int_equal(read_text("1730000000.999990 4711 B cudaMalloc\n"
+				   "1730000001.000010 4711 E cudaMalloc\n"
+				   "CPU:3 [LOST 5 EVENTS]\n"
+				   "1730000001.000020 4711 B PyObject_CallFunction\n"
+				   "1730000001.000030 4712 B ncclAllReduce\n"
+				   "1730000001.000040 4711 E PyObject_CallFunction\n"
+				   "1730000001.000050 4712 X ncclAllReduce",
+				   &t),
+			 0);
+	assert_int_equal(t.n_calls, 2);
+	assert_string_equal(name_of(&t, 0), "cudaMalloc");
+	assert_int_equal(t.calls[0].dur_ns, 20000);
+	assert_int_equal(gs_dict_thread(t.dict, t.calls[0].thread)->tid, 4711);
+	assert_int_equal(gs_dict_function(t.dict, t.calls[1].function)->layer, GS_LAYER_PYTHON);
+	assert_int_equal(t.stats.n_bad, 2);
+	assert_int_equal(t.stats.n_unpaired, 1);
+	gs_dict_free(&t.dict);
+	assert_int_equal(read_text("12 monkeys\n", &t), -ENODATA);
+	gs_dict_free(&t.dict);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_hold_each_other),
+		cmocka_unit_test(begins_and_ends),
+		cmocka_unit_test(the_text_of_eacgm),
 		cmocka_unit_test(work_of_gpus_has_their_times),
 		cmocka_unit_test(a_list_without_categories),
 		cmocka_unit_test(bad_events_are_counted),
