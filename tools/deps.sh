@@ -22,7 +22,7 @@ for word in "$@"; do
 		wanted=(clang-format clang-tidy shellcheck systemd-container iproute2 strace zsh fish musl-tools python3-torch
 			python3-grpcio python3-numpy python3-pandas python3-protobuf python3-venv mypy
 			python3-websocket python3-jsonschema python3-kubernetes rpm rpmlint chromium libnss3-tools poppler-utils victoria-metrics
-			mariadb-server-core mariadb-client-core libmariadb-dev prometheus-node-exporter)
+			mariadb-server-core mariadb-client-core libmariadb-dev prometheus-node-exporter docker-compose)
 		;;
 	--print) print=1 ;;
 	*)

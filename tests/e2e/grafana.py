@@ -93,6 +93,14 @@ def compose(t):
     t.true('no default password', 'GF_SECURITY_ADMIN_PASSWORD__FILE' in services['grafana']['environment']
            and not os.path.exists(os.path.join(folder, whole['secrets']['admin-password']['file'])))  # fmt: skip
     t.tool('agent', '--check-config', '-c', os.path.join(folder, 'agent.yaml'), status=0)
+    if shutil.which('docker-compose'):  # what it makes of the file needs no containers
+        done = subprocess.run(['docker-compose', '-f', os.path.join(folder, 'compose.yaml'), 'config'], capture_output=True, text=True)
+        t.equal(f'docker-compose ({done.stderr[-300:]})', done.returncode, 0)
+        read = yaml.safe_load(done.stdout)['services'] if done.returncode == 0 else {}
+        t.equal('as Compose reads it', {name: (s['image'], s.get('command'), sorted(s.get('cap_add', []))) for name, s in read.items()},
+                {name: (s['image'], s.get('command'), sorted(s.get('cap_add', []))) for name, s in services.items()})  # fmt: skip
+    else:
+        t.note('no docker-compose here')
     if shutil.which('promtool'):
         for source in ('compose/prometheus.yml', 'prometheus/alerts.yml'):
             shutil.copy(os.path.join(FOLDER, '..', source), t.path())
