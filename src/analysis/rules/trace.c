@@ -204,13 +204,9 @@ static bool holds_nothing_seen(const struct facts *f, struct gs_buf *text, doubl
 
 static bool holds_no_account(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
-	const char *how = f->s->attach_mode ? f->s->attach_mode : "";
-	bool imported = strcmp(how, GS_SESSION_IMPORTED) == 0;
-
 	*ret_share = -1;
 	if (!f->pace)
-		rules_add_text(text, "there is no wall-clock account of %s",
-			       imported ? how : "this run");
+		rules_add_text(text, "there is no wall-clock account of %s", rules_name_run(f->s));
 	return !f->pace;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/rules/trace_int.h"
+#include "model/trace/attach.h"
 #include "model/trace/class.h"
 #include "model/trace/event.h"
 
@@ -24,6 +25,13 @@
 double rules_share_of(uint64_t ns, uint64_t wall_ns)
 {
 	return wall_ns ? (double)ns / (double)wall_ns : 0;
+}
+
+const char *rules_name_run(const struct gs_summary *s)
+{
+	bool is_imported = s->attach_mode && strcmp(s->attach_mode, GS_SESSION_IMPORTED) == 0;
+
+	return is_imported ? GS_SESSION_IMPORTED : "this run";
 }
 
 bool rules_is_python(const struct facts *f)

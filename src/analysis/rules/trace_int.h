@@ -75,6 +75,8 @@ void rules_gather_facts(struct facts *facts);
 double rules_share_of(uint64_t ns, uint64_t wall_ns);
 
 /* Does a Python set the pace? */
+/* In a sentence: this run, or what was imported. */
+const char *rules_name_run(const struct gs_summary *s);
 bool rules_is_python(const struct facts *facts);
 
 /* Adds to a sentence; without memory it is cut. */

@@ -20,6 +20,7 @@
 #include "core/base/log.h"
 #include "commands/common/cli.h"
 #include "core/reader/reader.h"
+#include "sources/kernel_types/kernel_types.h"
 #include "core/sandbox/sandbox.h"
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_attach.h"
@@ -47,9 +48,10 @@
 
 struct trace {
 	struct trace_options options;
-	struct gs_func_set *funcs; /* outlives probe and output */
-	struct gs_reader *reader;  /* of files; the control thread's */
-	struct gs_reader *stacks;  /* of files for native stacks; NULL: there are none */
+	struct gs_func_set *funcs;     /* outlives probe and output */
+	struct gs_reader *reader;      /* of files; the control thread's */
+	struct gs_reader *stacks;      /* of files for native stacks; NULL: there are none */
+	struct gs_kernel_types *types; /* while probes are made; NULL: each reads them */
 	struct gs_uprobe *probe;
 	struct trace_output *output;
 	struct trace_python *python;
@@ -527,6 +529,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.on_off = on_off,
 		.py_stack_at = o->py_stack_at,
 		.slow_scope_ns = o->slow_scope_ns,
+		.types = t->types,
 		.python_gc = o->python_gc,
 		.python_gil = o->python_gil,
 		.native_stack_at = o->native_stack_at,
@@ -604,8 +607,10 @@ static int start_trace(struct trace *t)
 	trace_raise_file_limit();
 	trace_describe_target(&t->options, target, sizeof(target));
 	/* First, while nothing else takes memory. Without permission the probe says so. */
-	measured = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
+	(void)gs_kernel_types_new(&t->types);
+	measured = trace_budget_new(&t->options, t->funcs, t->types, &t->budget, &err);
 	r = measured == 0 || measured == -EPERM ? start_probe(t, &err) : measured;
+	gs_kernel_types_free(&t->types);
 	if (r == 0)
 		r = measured;
 	if (r == 0) /* the programs are loaded, the command is forked, no thread stays yet */

@@ -74,7 +74,8 @@ static void report_costs(const struct gs_costs *p, const struct gs_uprobe_cost_o
 }
 
 int trace_budget_new(const struct trace_options *options, const struct gs_func_set *funcs,
-		     struct trace_budget **ret_budget, struct gs_err *err)
+		     struct gs_kernel_types *types, struct trace_budget **ret_budget,
+		     struct gs_err *err)
 {
 	bool needed = options->max_overhead > 0 || options->estimate;
 	const struct gs_uprobe_cost_options po = {
@@ -83,6 +84,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		.scopes = options->layers >> GS_LAYER_TORCH & 1 || options->python_gc ||
 			  options->python_gil || gs_user_set_n(options->users),
 		.users = needed && gs_user_set_n(options->users),
+		.types = types,
 	};
 	struct trace_budget *b;
 	int r;

@@ -13,10 +13,11 @@
 
 struct trace_budget;
 
-/* Measures what a hit costs here. Without --max-overhead and --estimate *ret_budget is NULL where that
+/* Measures what a hit costs here; types: of the kernel, borrowed, NULL to be read. Without --max-overhead and --estimate *ret_budget is NULL where that
  * cannot be done. 0 or negative errno. */
 int trace_budget_new(const struct trace_options *options, const struct gs_func_set *funcs,
-		     struct trace_budget **ret_budget, struct gs_err *err);
+		     struct gs_kernel_types *types, struct trace_budget **ret_budget,
+		     struct gs_err *err);
 void trace_budget_free(struct trace_budget **budget);
 
 /* All may be given NULL. Before the first event: the id that all Python functions count as. */

@@ -16,4 +16,7 @@ struct gs_attach {
 	uint32_t layer;     /* enum gs_layer; 0 several */
 };
 
+/* In place of how calls were caught, of a session that was read from a trace of another profiler. */
+#define GS_SESSION_IMPORTED "a trace of another profiler"
+
 #endif

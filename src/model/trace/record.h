@@ -101,8 +101,6 @@ struct gs_rec_session {
 
 /* The text of command_str where everything on the machine is traced: of no one job. */
 #define GS_SESSION_OF_MACHINE "all processes"
-/* How calls were caught, of a session that was read from a trace of another profiler. */
-#define GS_SESSION_IMPORTED "a trace of another profiler"
 
 enum gs_session_mode {
 	GS_SESSION_EVENTS = 1,  /* whole events */

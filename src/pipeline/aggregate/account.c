@@ -86,12 +86,11 @@ static bool is_inactive(const struct gs_account_thread *t)
 	return gs_summary_active_ns(t) < t->wall_ns / 100 * INACTIVE_PCT;
 }
 
-/* It started other processes and waits for them, however much it did before. */
-static bool is_waiting_for_children(const struct gs_account_thread *t)
+static bool is_waiting(const struct gs_account_thread *t)
 {
 	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(t->time_ns, part_ns);
 
-	return part_ns[GS_PART_CHILD] > wall_ns / 100 * CHILD_PCT;
+	return t->idle || part_ns[GS_PART_CHILD] > wall_ns / 100 * CHILD_PCT;
 }
 
 /* What the thread launched, by the functions that were counted for it. */
@@ -209,22 +208,18 @@ static struct gs_account_thread *pace_without_launches(struct gs_account_summary
 {
 	struct gs_account_thread *t = process_below(a, 0, 0), *busiest, *child;
 
-	for (int depth = 0; t && depth < MAX_DEPTH; depth++) {
-		bool waits = t->idle || is_waiting_for_children(t);
-
-		if (!waits && !is_inactive(t))
-			break;
+	for (int depth = 0; t && (is_waiting(t) || is_inactive(t)) && depth < MAX_DEPTH; depth++) {
 		busiest = busiest_thread(a, t->pid);
 		if (busiest && busiest != t && !busiest->idle && !is_inactive(busiest))
 			return busiest;
 		if (busiest && t->idle &&
 		    process_active_ns(a, t->pid) >= t->wall_ns / 100 * SHARED_PCT)
 			return busiest;
-		/* One of many short children, one after the other, sets no pace. One that sleeps on purpose
-		 * waits for nothing: only for more does it give way; one that does much beside waiting, too. */
+		/* Short children set no pace. Who sleeps on purpose, or works itself, gives way for more. */
 		child = process_below(a, t->pid, t->wall_ns / 2);
 		if (!child ||
-		    (!waits && gs_summary_active_ns(child) <= 2 * gs_summary_active_ns(t)) ||
+		    (!is_waiting(t) &&
+		     gs_summary_active_ns(child) <= 2 * gs_summary_active_ns(t)) ||
 		    (!is_inactive(t) && gs_summary_active_ns(child) <= gs_summary_active_ns(t)))
 			break;
 		t = child;

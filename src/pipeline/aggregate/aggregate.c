@@ -54,7 +54,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	for (uint32_t i = 1; i < v->n_accs; i++)
 		free(v->accs[i].hist);
 	free(v->accs);
-	for (uint32_t i = 0; i < GS_AGGREGATE_MAX_FUNCTIONS; i++)
+	for (uint32_t i = 0; i < v->n_funcs; i++) /* none was touched past them */
 		free(v->funcs[i].errs);
 	free(v->comms.items);
 	free(v->lost.items);

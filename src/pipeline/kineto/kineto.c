@@ -10,6 +10,7 @@
 
 #include "core/base/mem.h"
 #include "model/gpu_work/record.h"
+#include "model/trace/attach.h"
 #include "model/trace/event.h"
 #include "pipeline/kineto/kineto_int.h"
 

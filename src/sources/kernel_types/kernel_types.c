@@ -2,15 +2,18 @@
 #include "sources/kernel_types/kernel_types.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "core/base/mem.h"
 #include "sources/kernel_types/kernel_types_int.h"
 
-#define N_BUCKETS (1u << 14) /* for some 30,000 names */
+#define N_BUCKETS    (1u << 14) /* for some 30,000 names */
+#define KERNEL_TYPES "/sys/kernel/btf/vmlinux"
 
 struct gs_kernel_types {
 	struct btf *btf;
@@ -70,6 +73,25 @@ static void sort_by_name(struct gs_kernel_types *types)
 	}
 }
 
+/* Linux 6.16 maps its types into us, of which libbpf makes one copy. Read, they come a page at a time, 1,400 system
+ * calls for 5.5 MiB, and are copied twice more. */
+static struct btf *map_types(void)
+{
+	GS_CLOSE int fd = open(KERNEL_TYPES, O_RDONLY | O_CLOEXEC);
+	struct btf *btf = NULL;
+	struct stat s;
+	void *bytes;
+
+	if (fd < 0 || fstat(fd, &s) < 0 || s.st_size <= 0)
+		return NULL;
+	bytes = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return NULL;
+	btf = btf__new(bytes, (uint32_t)s.st_size);
+	munmap(bytes, (size_t)s.st_size);
+	return btf;
+}
+
 int gs_kernel_types_new(struct gs_kernel_types **ret_types)
 {
 	struct gs_kernel_types *types = calloc(1, sizeof(*types));
@@ -78,7 +100,9 @@ int gs_kernel_types_new(struct gs_kernel_types **ret_types)
 	if (!types)
 		return -ENOMEM;
 	types->file = -1;
-	types->btf = btf__load_vmlinux_btf();
+	types->btf = map_types();
+	if (!types->btf)
+		types->btf = btf__load_vmlinux_btf();
 	if (!types->btf) {
 		gs_kernel_types_free(&types);
 		return -ENOTSUP;

@@ -349,7 +349,8 @@ int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *o, struct gs_cos
 	*ret_costs = (struct gs_costs){0};
 	config.task_storage = b.features.task_storage;
 	if (r == 0)
-		r = uprobe_kernel_load_alone(&b.k, &config, &b.features, o->scopes, o->users);
+		r = uprobe_kernel_load_alone(&b.k, &config, &b.features, o->types, o->scopes,
+					     o->users);
 	if (r == 0) {
 		b.links = calloc(1, sizeof(*b.links));
 		r = b.links ? measure_all(&b, o, ret_costs) : -ENOMEM;

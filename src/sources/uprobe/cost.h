@@ -9,6 +9,8 @@
 #include "core/base/err.h"
 #include "model/trace/cost.h"
 
+struct gs_kernel_types;
+
 struct gs_uprobe_cost_options {
 	unsigned disabled_features; /* as of struct gs_uprobe_options */
 	bool events;                /* what GS_MODE_EVENTS is */
@@ -16,6 +18,7 @@ struct gs_uprobe_cost_options {
 	 */
 	bool scopes; /* operators and the like */
 	bool users;  /* described probes, whose program takes the kernel long to check: 0.4 s */
+	struct gs_kernel_types *types; /* as of struct gs_uprobe_options */
 };
 
 /* 0, or a negative errno with err: *ret_costs is of no use then. */

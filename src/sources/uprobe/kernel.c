@@ -142,6 +142,8 @@ static int prepare_maps(struct bpf_object *object, const struct features *f,
 	/* The storage map's type is unknown to kernels that lack it; it must not even be made. */
 	if (r == 0 && !f->task_storage)
 		r = bpf_map__set_autocreate(unused, false);
+	else if (r == 0 && unused)
+		r = bpf_map__set_max_entries(unused, 1);
 	for (size_t i = 0; r == 0 && owner && i < GS_ARRAY_LEN(shared_maps); i++) {
 		struct bpf_map *to = bpf_object__find_map_by_name(object, shared_maps[i]);
 		struct bpf_map *from = bpf_object__find_map_by_name(owner, shared_maps[i]);
@@ -427,7 +429,9 @@ static void find_maps(struct uprobe_kernel_side *k)
 
 void uprobe_kernel_loaded(struct uprobe_kernel_side *k)
 {
-	gs_kernel_types_free(&k->types);
+	if (!k->borrows_types)
+		gs_kernel_types_free(&k->types);
+	k->types = NULL;
 }
 
 int uprobe_kernel_map_all(struct uprobe_kernel_side *k, ring_buffer_sample_fn event, void *ctx)
@@ -472,10 +476,12 @@ static int silence_libbpf(enum libbpf_print_level level, const char *fmt, va_lis
 }
 
 /* Without the table of types libbpf reads the kernel's by itself, or says what is missing. */
-static void start_load(struct uprobe_kernel_side *k)
+static void start_load(struct uprobe_kernel_side *k, struct gs_kernel_types *types)
 {
-	*k = (struct uprobe_kernel_side){0};
+	*k = (struct uprobe_kernel_side){.types = types, .borrows_types = types};
 	libbpf_set_print(silence_libbpf);
+	if (types)
+		return;
 	gs_shrink_begin_reuse();
 	(void)gs_kernel_types_new(&k->types);
 	gs_shrink_end_reuse();
@@ -525,7 +531,7 @@ int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_opti
 	};
 	int r;
 
-	start_load(k);
+	start_load(k, options->types);
 	r = side_add(k, GS_FAMILY_CUDA, &setup);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the probe programs: %s%s",
@@ -550,10 +556,12 @@ static int drop_event(void *ctx, void *data, size_t bytes)
 #define ALONE_RING_BYTES (1u << 20)
 
 static const struct map_size alone_sizes[] = {
-	{"gs_threads", 8}, {"gs_cells", 64}, {"gs_user_threads", 8}, {"gs_user_rows", 8}, {NULL}};
+	{"gs_threads", 8},   {"gs_cells", 64},    {"gs_user_threads", 8}, {"gs_user_rows", 8},
+	{"gs_launched", 64}, {"gs_contexts", 64}, {"gs_procs", 64},       {NULL}};
 
 int uprobe_kernel_load_alone(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-			     const struct features *f, bool with_scopes, bool with_users)
+			     const struct features *f, struct gs_kernel_types *types,
+			     bool with_scopes, bool with_users)
 {
 	const struct side_setup setup = {.config = *config,
 					 .features = *f,
@@ -561,7 +569,7 @@ int uprobe_kernel_load_alone(struct uprobe_kernel_side *k, const struct gs_kerne
 					 .sizes = alone_sizes};
 	int r;
 
-	start_load(k);
+	start_load(k, types);
 	r = side_add(k, GS_FAMILY_CUDA, &setup);
 	if (r == 0 && with_scopes)
 		r = side_add(k, GS_FAMILY_TORCH, &setup);

@@ -24,8 +24,7 @@ struct selftest {
 	bool return_is_kept; /* return probes leave return addresses as they are */
 };
 
-/* Made once. */
-struct selftest uprobe_selftest_get(void);
+struct selftest uprobe_selftest_get(void); /* made once */
 
 /* Waits for its child, which ends by itself. */
 void uprobe_selftest_reap(void);
@@ -81,7 +80,8 @@ struct uprobe_kernel_side {
 	struct gs_gpu_queue_process *gpu_processes; /* by it */
 	int free_gpu_fd;                            /* borrowed */
 	bool *group_used;              /* owned, by number; NULL: no function is ever taken off */
-	struct gs_kernel_types *types; /* owned; while objects are loaded, NULL otherwise */
+	struct gs_kernel_types *types; /* while objects are loaded, NULL otherwise; owned, */
+	bool borrows_types;            /* but for these */
 };
 
 /* --- kernel.c --- */
@@ -115,10 +115,10 @@ int uprobe_sample_start(struct uprobe_kernel_side *k, struct bpf_program *progra
 			uint64_t period_ns, struct gs_err *err);
 void uprobe_sample_stop(struct uprobe_kernel_side *k);
 
-/* The programs alone whose costs are asked for, for cost.c, with maps of a few elements.
- * Negative errno: nothing is left. */
+/* For cost.c: its programs alone, with maps of a few elements. Negative errno: nothing is left. */
 int uprobe_kernel_load_alone(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-			     const struct features *features, bool with_scopes, bool with_users);
+			     const struct features *features, struct gs_kernel_types *types,
+			     bool with_scopes, bool with_users);
 
 /* --- link.c: places, in the kernel --- */
 
