@@ -2,12 +2,12 @@
 """How much the agent costs, and whether its memory stays, with a stand-in of the driver's library.
 
 bench/agent_soak.py [--build FOLDER] [--seconds N] [--interval TIME] [--gpus N] [--scrape SECONDS]
-                    [--price h200] [--no-events]
+                    [--costs=h200] [--no-events]
 
 Reads CPU time and resident memory of the agent from /proc every ten seconds; fails when memory grew
 by more than 1 MiB after the first minute (or fifth of the time), or passed 24 MiB. The stand-in's
-calls cost less than the driver's unless they take the CPU time measured on a GPU (--price h200), but
-its wait for events wakes 200 times a second, which the driver's does not (--no-events leaves it out).
+calls cost less than the driver's; with --costs=h200 they take the CPU time measured on an H200. Its
+wait for events wakes 200 times a second, which the driver's does not (--no-events leaves it out).
 With GPUs: --library libnvidia-ml.so.1.
 """
 import argparse
@@ -40,7 +40,7 @@ def main():
     p.add_argument("--interval", default="100ms")
     p.add_argument("--gpus", type=int, default=8)
     p.add_argument("--scrape", type=float, default=15, help="seconds between scrapes; 0: none")
-    p.add_argument("--price", help="GPU whose CPU time a call the stand-in's calls take: h200")
+    p.add_argument("--costs", help="GPU whose measured CPU time the stand-in's calls take: h200")
     p.add_argument("--no-events", action="store_true")
     o = p.parse_args()
     fake = os.path.abspath(os.path.join(o.build, "tests/fake/libnvidia-ml.so.1"))
@@ -51,7 +51,7 @@ def main():
                     f"sampling:\n  interval: {o.interval}\n  events: {str(not o.no_events).lower()}\n")
         with open(log, "w") as f:
             agent = subprocess.Popen([os.path.join(o.build, "src/gpuscope"), "agent", "-c", conf], stderr=f,
-                                     env={**os.environ, "FAKE_NVML": f"gpus={o.gpus}" + (f",price={o.price}" if o.price else "")})
+                                     env={**os.environ, "FAKE_NVML": f"gpus={o.gpus}" + (f",costs={o.costs}" if o.costs else "")})
         try:
             while "served at" not in open(log).read():
                 if agent.poll() is not None:
@@ -70,17 +70,17 @@ def scrape(url):
 
 
 def call_seconds(text):
-    """{function of the driver's library: CPU seconds}."""
+    """{function of the driver's library: CPU seconds in it}."""
     return {m[1]: float(m[2]) for m in re.finditer(r'^gpuscope_agent_driver_call_cpu_seconds_total\{.*?call="(\w+)".*\} (\S+)$', text, re.M)}
 
 
 def part_seconds(text):
-    """{values that are read together: CPU seconds}."""
+    """{values read together: CPU seconds to read them}."""
     return {m[1]: float(m[2]) for m in re.finditer(r'^gpuscope_agent_values_cpu_seconds_total\{.*?values="(\w+)".*\} (\S+)$', text, re.M)}
 
 
 def thread_seconds(pid):
-    """{"name (thread id)": CPU seconds}."""
+    """{"name (thread id)": CPU seconds of the thread}."""
     seconds = {}
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/stat") as f:
@@ -90,8 +90,8 @@ def thread_seconds(pid):
     return seconds
 
 
-def dearest(what, before, after, passed):
-    """One line: the five that used the most CPU time."""
+def most_expensive(what, before, after, passed):
+    """One line with the five entries that used the most CPU time, in percent of a core."""
     used = {name: 100 * (after[name] - before.get(name, 0)) / passed for name in after}
     most = sorted(used, key=used.get, reverse=True)[:5]
     return f"  by {what}: " + ", ".join(f"{name} {used[name]:.3f} %" for name in most if used[name] > 0)
@@ -129,9 +129,9 @@ def measure(o, pid, url):
     print(f"{o.gpus} GPUs, every {o.interval}, {o.seconds:.0f} s: CPU {100 * (cpu - cpu_0) / (time.monotonic() - began):.3f} % "
           f"of a core ({100 * (cpu - settled_cpu) / passed:.3f} % after the first {settle:.0f} s, "
           f"of it {100 * (sum(calls.values()) - sum(settled_calls.values())) / passed:.3f} % in the driver's library), RSS {resident / 2**20:.2f} MiB (highest {highest / 2**20:.2f}), grown by {grown / 1024:.0f} KiB")
-    print(dearest("thread", settled_threads, threads, passed))
-    print(dearest("call", settled_calls, calls, passed))
-    print(dearest("values", settled_parts, part_seconds(served), passed))
+    print(most_expensive("thread", settled_threads, threads, passed))
+    print(most_expensive("call", settled_calls, calls, passed))
+    print(most_expensive("values", settled_parts, part_seconds(served), passed))
     print("\n".join(missed))
     return int(grown > 1 << 20 or highest > 24 << 20)
 

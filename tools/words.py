@@ -34,7 +34,7 @@ REFUSED = re.compile(r"\b(?:%s)\b" % "|".join(WORDS), re.I)
 # Names that others gave; and "behind" in its ordinary sense: left, too late, or with something in front.
 NAMES = re.compile(r"(?:receiver|name): nobody|\bnobody:nogroup\b|\"nobody\""
                    r"|(?:left|leave a child) behind|(?:be|being) behind|(?:so|too) far behind|\bbehind first\b"
-                   r"|clock .*behind|\"behind\"|behind (?:NVSwitch|vmagent|\d+ workers)|price=h200", re.I)
+                   r"|clock .*behind|\"behind\"|behind (?:NVSwitch|vmagent|\d+ workers)|costs=h200", re.I)
 TEXTS = {
     # A clause as the subject of a sentence that is no question.
     r"(?:^|(?<=[.;:|] ))What (?!(?:is|are|does|do|did|to|happens|if|limits)\b)[^.?|]*?"

@@ -16,7 +16,7 @@
  * - hang=NAME: this function does not come back while the word is there
  * - slow=NAME:MS: this function takes that long
  * - burn=NAME:US: this function takes that much processor time (FieldValues: for each field)
- * - price=h200: calls take the processor time that they took on an H200 under load
+ * - costs=h200: calls take the processor time that they took on an H200 under load
  * - c2c=N: coherent links to the processor
  * - xid=I:CODE:SEQ: GPU I reports this XID, once for each SEQ
  * - pids=A:B:C: processes, the k-th on GPU k % N (default: the caller)

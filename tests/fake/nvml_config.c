@@ -119,7 +119,7 @@ void pay(const char *c, const char *call, unsigned id)
 
 	if (names_call(c, "burn", call, &rest))
 		burn(strtol(rest, NULL, 10));
-	if (!word(c, "price"))
+	if (!word(c, "costs"))
 		return;
 	for (unsigned i = 0; i < sizeof(prices) / sizeof(prices[0]); i++)
 		if (prices[i].id == id && strcmp(prices[i].call, id ? "field" : call) == 0)

@@ -91,9 +91,10 @@ void companion_set_state(enum gs_companion_state state);
 extern uint32_t companion_clock;
 extern uint64_t companion_ns_per_tick; /* times 2^32, about */
 uint64_t companion_mono_ns(void);
-/* The same, and the number of the processor that this thread is on. */
+/* The same, and the number of the processor that this thread runs on. */
 uint64_t companion_mono_ns_cpu(uint16_t *ret_cpu);
-/* So that both need no system call from then on. Called once, before threads write. */
+/* Looks up the vDSO's functions, with which the two above need no system call. companion_start()
+ * calls it, before threads write. */
 void companion_find_vdso(void);
 
 /* In ticks of it. */
@@ -104,8 +105,9 @@ static inline uint64_t companion_now(void)
 	return __builtin_ia32_rdtsc();
 }
 
-/* The same, and the processor that this thread is on. Linux has its number in the low 12 bits. Where the counter is
- * no clock, there need not be an rdtscp either, or it gives the number of the host's processor. */
+/* The same, and the processor that this thread runs on: rdtscp also returns a value in whose low
+ * 12 bits Linux puts its number. Where the TSC is not the clock, rdtscp may be missing, too, or
+ * return the number of the host's processor. */
 static inline uint64_t companion_now_cpu(uint16_t *ret_cpu)
 {
 	uint64_t now;

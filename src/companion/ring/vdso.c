@@ -1,7 +1,8 @@
 /*
- * The kernel's own functions in each process (vdso(7)), found without libc's: those can be another library's
- * (libfaketime). With them the clock and the number of the processor are read without a system call, also
- * where the kernel's clock is not the processor's counter (a virtual machine's kvm-clock).
+ * Finds clock_gettime and getcpu in the vDSO, the code that the kernel maps into each process
+ * (vdso(7)). They read the clock and the number of the processor without a system call, even where
+ * the kernel's clock source is not the TSC (a virtual machine's kvm-clock). libc's functions of
+ * these names are not used: another library can replace them (libfaketime).
  */
 #include "companion/ring/ring.h"
 
@@ -12,7 +13,7 @@
 
 #include "companion/ring/sys.h"
 
-#define SYMBOLS_MAX 64u /* Linux 6.18 has 8 */
+#define SYMBOLS_MAX 64u /* Linux 6.18 has 14 */
 
 static int (*read_clock)(int clock, struct timespec *ret);
 static long (*read_cpu)(unsigned *ret_cpu, unsigned *ret_node, void *unused);
@@ -26,8 +27,8 @@ static bool is_same(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* It is mapped whole, in one piece (arch/x86/entry/vdso/vdso-layout.lds.S): what its headers say lies at the
- * same distance from them. */
+/* The vDSO is mapped whole, in one piece (arch/x86/entry/vdso/vdso-layout.lds.S): the offsets and
+ * addresses in its headers all count from the start of the image. */
 static const void *find_dynamic(const char *image, int64_t tag)
 {
 	const Elf64_Ehdr *e = (const void *)image;
@@ -43,7 +44,8 @@ static const void *find_dynamic(const char *image, int64_t tag)
 	return NULL;
 }
 
-/* Names lie right behind the symbols, whose number DT_HASH would say: newer kernels have none. */
+/* The names follow the symbols and so end their table. DT_HASH would have the number of symbols,
+ * but a kernel's vDSO may lack it. */
 static void *find_function(const char *image, const char *name)
 {
 	const Elf64_Sym *symbol = find_dynamic(image, DT_SYMTAB);

@@ -1,8 +1,9 @@
 /*
- * Traces of PyTorch's profiler (Kineto), of eACGM and others in Chrome's Trace Event Format as records, and eACGM's
- * text: operators, calls of CUDA, Python functions and annotations as calls of threads, and kernels, copies and fills of
- * GPUs with the times that the GPU measured. Complete events ("ph": "X") are taken, and pairs of a begin ("B") and an
- * end ("E"). What such a trace does not have (results of calls, bytes, stacks, the wall-clock account) stays unknown.
+ * Converts traces to records: those of PyTorch's profiler (Kineto), eACGM and others in Chrome's
+ * Trace Event Format, and eACGM's text. Operators, calls of CUDA, Python functions and annotations
+ * become calls of threads; kernels, copies and fills of GPUs keep the times that the GPU measured.
+ * Complete events ("ph": "X") are read, and pairs of a begin ("B") and an end ("E"). Results of
+ * calls, bytes, stacks and the wall-clock account are not in such a trace and stay unknown.
  *
  * In: a file, read once and event by event. Out: records in the order in which gpuscope trace writes them, to a sink.
  */
@@ -19,7 +20,7 @@
 struct gs_kineto_stats {
 	uint64_t n_calls, n_gpu_work;
 	uint64_t n_other;    /* events that are none of these, such as counters and flows */
-	uint64_t n_bad;      /* without a name or a time */
+	uint64_t n_bad;      /* without a name or a time; lines of text that are no event */
 	uint64_t n_unpaired; /* begins without an end, ends without a begin */
 	uint64_t n_left_out; /* past the limits of events, names, threads */
 };

@@ -18,7 +18,7 @@ struct kineto_event {
 	uint32_t stream;
 	uint32_t
 		correlation; /* of a call of CUDA and of what it asked for: the same; 0 not known */
-	uint32_t below;      /* of a call that has not ended: its thread's next one outward, + 1 */
+	uint32_t below;      /* of an open call: index + 1 of the open call around it; 0: none */
 	uint64_t bytes;      /* of copies and fills */
 	uint16_t device;
 	uint8_t work; /* enum gs_gpu_work_kind; 0: a call */
@@ -32,7 +32,7 @@ struct kineto {
 	uint32_t n_functions, n_strings, n_threads, n_processes;
 	/* By hashes of what they are: ids. */
 	struct gs_map functions, strings, threads, processes;
-	struct gs_map open;  /* by thread: the innermost call that has not ended, its number + 1 */
+	struct gs_map open;  /* by thread: index + 1 of its innermost open call; 0: none */
 	struct gs_map comms; /* string id by process and thread; thread 0: the process */
 	struct gs_buf names; /* records of names, in the order of their ids */
 	/* Kineto of 2023 on: what its times are counted from, in ns of the time of day; 0: the file has none. */
@@ -56,20 +56,20 @@ void kineto_close(struct kineto **kineto);
 
 /* Events of the file into k, with times as they are. 0, -EBADMSG or -ENOMEM. */
 int kineto_parse(struct kineto *k, FILE *file, struct gs_err *err);
-/* The same of eACGM's text. 0 or -ENOMEM. */
+/* The same for eACGM's text. 0 or -ENOMEM. */
 int kineto_parse_log(struct kineto *k, FILE *file);
 
-/* enum gs_func_class of a function of that layer. */
+/* The enum gs_func_class of the function of this name in this layer. */
 unsigned kineto_class_of(unsigned layer, const char *name);
 
-/* 1: it is the last event now; 0: no room, counted; -ENOMEM. */
+/* Appends the event. Returns 1, 0 (no room, counted as left out) or -ENOMEM. */
 int kineto_add_event(struct kineto *k, const struct kineto_event *e);
 
-/* A call begins, and ends: the innermost one of that function (0: of any) on the thread. An end without a begin is
- * counted. */
+/* A call is open from its begin to its end. An end closes the innermost open call of this function
+ * (0: of any function) on the thread; an end without a begin is counted. */
 int kineto_begin_call(struct kineto *k, const struct kineto_event *e); /* 0 or -ENOMEM */
 void kineto_end_call(struct kineto *k, uint32_t thread, uint32_t function, uint64_t end_ns);
-/* At the end of the file: those that have none are no calls, and counted. */
+/* At the end of the file: drops and counts the calls without an end. */
 void kineto_drop_open_calls(struct kineto *k);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * The text that eACGM's tracer writes, a line for each begin and end of a call:
+ * Reads the text that eACGM's tracer writes, one line for each begin and each end of a call:
  *
  *     1730000000.123456 4711 B cudaMalloc
  *     1730000000.123460 4711 E cudaMalloc
  *
- * Seconds and microseconds, thread, which of both, function. Other lines are counted.
+ * A line has the time in seconds with six decimals, the thread id, B (begin) or E (end), and the
+ * function. Other lines are skipped and counted.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,7 +26,7 @@ struct line {
 	char name[NAME_BYTES];
 };
 
-/* As eACGM has them, in its order. */
+/* eACGM's rule: the first of these texts that the name contains decides. */
 static unsigned layer_of_name(const char *name)
 {
 	return strstr(name, "cuda")    ? GS_LAYER_CUDA_RUNTIME

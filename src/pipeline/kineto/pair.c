@@ -1,13 +1,14 @@
 /*
- * Calls whose begin and end are two events ("ph": "B" and "E"), as eACGM and other writers of Chrome's format have them:
- * the calls of a thread that have begun and not ended are a list, from the innermost outward.
+ * Calls whose begin and end are two events ("ph": "B" and "E"), as eACGM and other writers of
+ * Chrome's format have them. The open calls of a thread, which have begun and not ended, form a
+ * linked list from the innermost outward.
  */
 #include <errno.h>
 
 #include "pipeline/kineto/kineto_int.h"
 
 #define NOT_ENDED UINT64_MAX
-#define DEPTH_MAX 255 /* an end is not sought further out */
+#define DEPTH_MAX 255 /* open calls that are searched for the begin of an end */
 
 int kineto_begin_call(struct kineto *k, const struct kineto_event *e)
 {
@@ -40,7 +41,7 @@ void kineto_end_call(struct kineto *k, uint32_t thread, uint32_t function, uint6
 		}
 		if (end_ns < e->start_ns)
 			break;
-		/* Those inside of it that have no end are left. */
+		/* Open calls inside it leave the list and stay without an end. */
 		e->dur_ns = end_ns - e->start_ns;
 		(void)gs_map_put(&k->open, thread, e->below);
 		return;

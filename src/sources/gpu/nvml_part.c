@@ -7,12 +7,12 @@
  * that costs c and has the weight w is read every t = k * sqrt(c / w), not more often than it is
  * asked for and not more seldom than its limit: among all choices within the budget this has the
  * smallest weighted sum of ages. k is as small as the budget allows. GPM, whose values are means since
- * its last reading, is read at every turn that asks for it while this takes at most half of the budget.
- * With options.oldest_ns the limit is the same for all, GPM among them, and grows where all at their
- * limit are too much; only what costs next to nothing is read at every turn, and processes never wait
- * longer. Where there are two ways to
- * the same values both are tried twice, and the cheaper one that works is kept. Slow parts of
- * several GPUs are spread over turns, so that no turn is much longer than the others.
+ * its last reading, is read at every turn that asks for it while this takes at most half of the
+ * budget. With options.oldest_ns the limit is the same for all, GPM included, and grows if reading
+ * all at this limit exceeds the budget; only parts that cost next to nothing are read at every
+ * turn, and the limit of processes never grows. Where there are two ways to the same values both
+ * are tried twice, and the cheaper one that works is kept. Slow parts of several GPUs are spread
+ * over turns, so that no turn is much longer than the others.
  */
 #include <math.h>
 #include <string.h>
@@ -30,7 +30,7 @@
 #define GOLDEN            0.6180339887498949
 #define GROWTH_MAX        5   /* of options.oldest_ns */
 #define CHEAP             0.1 /* of a GPU's budget, at every turn */
-#define GPM_SHARE         0.5 /* of a GPU's budget, at every turn */
+#define GPM_SHARE         0.5 /* of a GPU's budget, set aside for GPM */
 #define MEAN_OF           8   /* of how many readings a cost is the mean, as long as they are few */
 #define FIND_NS           200000000ull  /* between lists of processes when no GPU is in focus */
 #define LOOK_NS           1000000000ull /* of GPUs beside those in focus */
@@ -362,9 +362,9 @@ void gs_nvml_part_end(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 		if (nv->options->oldest_ns)
 			dev->plan_ns = 0;
 	} else if (way == p->way) {
-		/* A call may cost many times as much at first: one that costs so much less is what
-		 * it costs. Not later: of costs that vary (power: 0.1 or 1.3 ms) the mean is wanted,
-		 * not what the cheapest was. */
+		/* A call may cost many times as much at first: then a reading of less than half the
+		 * known cost replaces it. Later the mean counts, not the cheapest reading: some
+		 * costs vary (power: 0.1 or 1.3 ms). */
 		uint64_t n = !p->n_costs && cpu_ns < p->cost_ns / 2 ? 0 : p->n_costs + TRIES;
 
 		if (nv->options->oldest_ns && (!p->settled || !n))

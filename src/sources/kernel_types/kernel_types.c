@@ -73,8 +73,9 @@ static void sort_by_name(struct gs_kernel_types *types)
 	}
 }
 
-/* Linux 6.16 maps its types into us, of which libbpf makes one copy. Read, they come a page at a time, 1,400 system
- * calls for 5.5 MiB, and are copied twice more. */
+/* From Linux 6.16 on, the kernel's types can be mapped into this process, and libbpf makes one copy
+ * of them. Reading the file takes a system call for each page, 1,400 for 5.5 MiB, and copies the
+ * types twice more. */
 static struct btf *map_types(void)
 {
 	GS_CLOSE int fd = open(KERNEL_TYPES, O_RDONLY | O_CLOEXEC);

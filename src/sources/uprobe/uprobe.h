@@ -49,7 +49,7 @@ struct gs_uprobe_options {
 	bool marks;          /* where calls are added up: send marks, by which steps are found */
 	uint64_t min_dur_ns; /* events only: shorter calls are aggregated instead */
 	uint32_t ring_bytes; /* a power of two of at least 64 KiB; 0: 16 MiB */
-	/* The kernel's, when somebody has read them already (sources/kernel_types); borrowed while programs are
+	/* The kernel's, when the caller has read them already (sources/kernel_types); borrowed while programs are
 	 * loaded. NULL: they are read. */
 	struct gs_kernel_types *types;
 	unsigned disabled_features; /* enum gs_disabled_feature, ored */

@@ -79,7 +79,7 @@ static void test_what_costs_waits(void **state)
 					   "gpm",    "processes"};
 	struct gs_gpu *gpu;
 
-	pretend("gpus=1,price=h200,burn=GpmSampleGet:5000");
+	pretend("gpus=1,costs=h200,burn=GpmSampleGet:5000");
 	gpu = open_traced(0.01);
 	read_turns(gpu, 16);
 	for (size_t i = 0; i < GS_ARRAY_LEN(dear); i++) {
@@ -102,7 +102,7 @@ static void test_all_get_older(void **state)
 {
 	struct gs_gpu *gpu;
 
-	pretend("gpus=1,price=h200");
+	pretend("gpus=1,costs=h200");
 	gpu = open_traced(0.0001);
 	read_turns(gpu, 16);
 	assert_in_range(cost_of(gpu, "power").interval_ns, 4 * OLDEST_NS, 5 * OLDEST_NS + 1000);
@@ -142,12 +142,12 @@ static void test_gpm_keeps_the_budget(void **state)
 {
 	struct gs_gpu *gpu;
 
-	pretend("gpus=1,price=h200");
+	pretend("gpus=1,costs=h200");
 	gpu = open_watched(0.1 * 1e9 / TURN_NS);
 	read_turns(gpu, 60);
 	assert_int_equal(cost_of(gpu, "gpm").n, 60);
 	gs_gpu_close(&gpu);
-	pretend("gpus=4,price=h200");
+	pretend("gpus=4,costs=h200");
 	gpu = open_watched(0.004 * 1e9 / TURN_NS);
 	read_turns(gpu, 60);
 	assert_in_range(cost_of(gpu, "gpm").interval_ns, 2 * TURN_NS, 10000000000ull);
