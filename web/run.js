@@ -4,7 +4,8 @@ import { h, known, table, percent, bytes, count, none } from './dom.js'
 import { list, map, maps, text, number, share, ns, word, figure, panel, facts, card, nameTables } from './report.js'
 
 const LAYERS = { 'cuda-runtime': 'CUDA runtime', 'cuda-driver': 'CUDA driver', nccl: 'NCCL', torch: 'PyTorch operators', torchmem: 'PyTorch allocator', python: 'Python', user: 'described probes', mpi: 'MPI' }
-const PARTS = { gpu_wait: 'waiting for the GPU', cuda: 'in CUDA calls', nccl: 'in NCCL calls', mpi: 'in MPI calls', operators: 'PyTorch operators', cpu: 'on a CPU', runqueue: 'ready, but no CPU was free', lock: 'locks', poll: 'poll and select', pipe: 'other processes', child: 'child processes', disk: 'disks', network: 'network', sleep: 'asleep on purpose', fault: 'page faults', other: 'other' }
+/* As src/model/trace/account.c has them; tests/e2e/run_page.py compares. */
+const PARTS = { gpu_wait: 'waiting for the GPU', cuda: 'other CUDA calls', nccl: 'NCCL calls', mpi: 'MPI calls', operators: 'PyTorch operators (self)', cpu: 'other code on the CPU', runqueue: 'ready, but no CPU was free', lock: 'waiting for a lock', poll: 'polling (poll, select, epoll)', pipe: 'waiting for another process', child: 'waiting for a child to end', disk: 'waiting for a disk', network: 'waiting for the network', sleep: 'asleep on purpose', fault: 'page faults and memory mapping', other: 'waiting, reason not known' }
 
 const n = (title, key) => figure(title, key, count), t = (title, key) => figure(title, key, ns), b = (title, key) => figure(title, key, bytes), w = (title, key) => word(title, r => r[key])
 const place = r => `${text(r.file).split('/').pop()}${known(r.line) ? `:${r.line}` : ''}`
@@ -137,7 +138,7 @@ export function drawRun(main, d) {
 	document.title = `gpuscope: ${text(d.command) || text(d.file)}`
 	main.replaceChildren(...[
 		h('h1', {}, h('bdi', {}, text(d.command) || text(d.file))),
-		h('p.note', {}, `${text(d.start_time).replace('T', ' ').slice(0, 19)} UTC on `, h('bdi', {}, text(d.host)), known(d.exit_status) ? `; exit status ${d.exit_status}` : '', text(d.end_reason) ? `; ${text(d.end_reason)}` : ''),
+		h('p.note', {}, `${text(d.start_time).replace('T', ' ').slice(0, 19)} UTC`, text(d.host) ? [' on ', h('bdi', {}, text(d.host))] : '', known(d.exit_status) ? `; exit status ${d.exit_status}` : '', text(d.end_reason) ? `; ${text(d.end_reason)}` : ''),
 		h('div.cards', {}, card(text(v.title) || none, known(v.confidence) && v.confidence > 0 ? `verdict, confidence ${number(v.confidence, 1)}` : 'verdict', 'long'), card(ns(d.duration_ns), 'traced'), card(count(s.count), 'steps'), card(ns(s.median_ns), 'a step, median'), card(count(launches), 'launches'), card(count(maps(d.findings).length + maps(d.hangs).length), 'findings')),
 		verdict(d), account(d), timeline(d), h('div.grid', {}, steps(d), findings(d)),
 		...calls(d), panel('By operator', maps(d.by_operator), [w('Operator', 'name'), n('Launches', 'launches'), n('Copies', 'copies'), n('Allocations', 'allocs'), n('Collectives', 'collectives'), t('In these calls', 'total_ns'), b('Bytes', 'bytes')], lacks(d, 'by_operator')),

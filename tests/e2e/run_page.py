@@ -2,6 +2,7 @@
 """gpuscope report -o run.html and run.pdf: a recording as one file, whole, quiet and bounded, whatever is in it, in a real browser."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,15 @@ def check_looks(t, b):
         seen.append(b.run('getComputedStyle(document.body).backgroundColor'))
         b.shot(t.path(f'{width}.png'))
     t.equal('light and dark', seen, ['rgb(246, 247, 249)', 'rgb(18, 22, 27)'])
+
+
+@case('parts of the wall time have the names that the terminal and the PDF show', needs=None)
+def part_names(t):
+    source = harness.read_text(os.path.join(os.path.dirname(__file__), '../../src/model/trace/account.c'))
+    script = harness.read_text(os.path.join(os.path.dirname(__file__), '../../web/run.js'))
+    titles = re.findall(r'\[GS_PART_\w+\] = \{"(\w+)", "([^"]+)",', source)
+    t.true('parts', len(titles) >= 16, titles)
+    t.equal('names', re.findall(r"(\w+): '([^']+)'", re.search(r'const PARTS = \{(.*)\}', script)[1]), titles)
 
 
 @case('a run with findings, a slow phase and GPUs: what the page says and draws', timeout=180, needs=None)
