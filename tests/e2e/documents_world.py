@@ -152,8 +152,11 @@ class World:
                                    'Prolog=/usr/local/libexec/gpuscope/prolog.sh\nEpilog=/usr/local/libexec/gpuscope/epilog.sh\n')  # fmt: skip
         self.env['SLURM_CONF'] = self.slurm.conf
         for job in (FIRST_JOB, FIRST_JOB + 1):
-            self.t.equal('number of a job', self.slurm.submit('while sleep 0.1; do :; done\n', '-n1'), job)
+            # Slurm says RUNNING before there is a process of the job.
+            runs = self.slurm.path('work', f'job{job}.runs')
+            self.t.equal('number of a job', self.slurm.submit(f'touch {runs}; while sleep 0.1; do :; done\n', '-n1'), job)
             self.slurm.wait_state(job, 'RUNNING')
+            wait_until(lambda runs=runs: os.path.exists(runs), what=f'the processes of job {job}')
 
     def prepare(self, command):
         """Each row once in a document."""
