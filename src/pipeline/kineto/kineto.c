@@ -346,7 +346,7 @@ int kineto_open(FILE *file, struct kineto **ret, struct gs_err *err)
 	if (r == 0 && !k->n_events)
 		r = gs_err_set(
 			err, -ENODATA,
-			"it has no complete events of operators, CUDA, Python or GPUs, and no begin with its end");
+			"it has no complete event, and no pair of begin and end events, of operators, CUDA, Python or GPUs");
 	return r;
 }
 

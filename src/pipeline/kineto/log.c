@@ -41,10 +41,9 @@ static bool read_line(const char *text, struct line *ret)
 	unsigned long long seconds;
 	unsigned us, tid;
 	char phase;
-	int n = 0;
 
-	if (sscanf(text, "%10llu.%6u %u %c %255[^\n]%n", &seconds, &us, &tid, &phase, ret->name,
-		   &n) != 5 ||
+	if (sscanf(text, "%10llu.%6u %u %c %255[^\n]", &seconds, &us, &tid, &phase, ret->name) !=
+		    5 ||
 	    (phase != 'B' && phase != 'E'))
 		return false;
 	ret->time_ns = seconds * 1000000000u + us * 1000u;

@@ -191,8 +191,8 @@ static void name_annotation(const char *name, char *out, size_t bytes)
 	snprintf(out, bytes, "%.*s", (int)(number ? number - name : (ptrdiff_t)strlen(name)), name);
 }
 
-static void fill_call(struct kineto *k, const json_t *event, unsigned layer, const char *name,
-		      struct kineto_event *e)
+/* The function that an event names; 0: no room. */
+static uint32_t find_named(struct kineto *k, unsigned layer, const char *name)
 {
 	char annotation[256];
 
@@ -200,7 +200,13 @@ static void fill_call(struct kineto *k, const json_t *event, unsigned layer, con
 		name_annotation(name, annotation, sizeof(annotation));
 		name = annotation;
 	}
-	e->name = kineto_find_function(k, layer, kineto_class_of(layer, name), name);
+	return kineto_find_function(k, layer, kineto_class_of(layer, name), name);
+}
+
+static void fill_call(struct kineto *k, const json_t *event, unsigned layer, const char *name,
+		      struct kineto_event *e)
+{
+	e->name = find_named(k, layer, name);
 	e->thread = kineto_find_thread(k, id_of(event, "pid"), id_of(event, "tid"));
 	if (layer == GS_LAYER_CUDA_RUNTIME || layer == GS_LAYER_CUDA_DRIVER)
 		e->correlation = (uint32_t)count_of(json_object_get(event, "args"), "correlation");
@@ -261,7 +267,7 @@ static void take_end(struct kineto *k, const json_t *event, unsigned layer, cons
 	}
 	thread = kineto_find_thread(k, id_of(event, "pid"), id_of(event, "tid"));
 	if (*name && layer)
-		function = kineto_find_function(k, layer, kineto_class_of(layer, name), name);
+		function = find_named(k, layer, name);
 	kineto_end_call(k, thread, function, ns_of(end_us));
 }
 

@@ -198,7 +198,7 @@ static void what_is_no_trace_is_refused(void **state)
 		{"{\"a\": {\"traceEvents\": []}}", -EBADMSG, "traceEvents"},
 		{"{\"a\": \"traceEvents\", \"b\": [1, 2", -EBADMSG, "traceEvents"},
 		{"{\"traceEvents\": 5}", -EBADMSG, "traceEvents"},
-		{HEAD TAIL, -ENODATA, "no complete events"},
+		{HEAD TAIL, -ENODATA, "no complete event, and no pair of begin and end events"},
 		{HEAD EVENT("cpu_op", "a", "1", "4", ""), -EBADMSG, "after 1 events"},
 		{HEAD EVENT("cpu_op", "a", "1", "4", "") "{\"ph\": ", -EBADMSG, "after 1 events"},
 	};
@@ -256,6 +256,25 @@ static void begins_and_ends(void **state)
 	gs_dict_free(&t.dict);
 }
 
+/* Annotations with numbers are one function, at their begins and at their ends. */
+static void numbered_annotations(void **state)
+{
+	struct taken t;
+
+	assert_int_equal(read_text("[" HALF("B", "other", "step#1", "5", "10") "," HALF(
+					   "E", "other", "step#1", "5",
+					   "12") "," HALF("B", "other", "step#2", "5",
+							  "13") "," HALF("E", "other", "step#2",
+									 "5", "15") "]",
+				   &t),
+			 0);
+	assert_int_equal(t.n_calls, 2);
+	assert_string_equal(name_of(&t, 1), "step");
+	assert_int_equal(t.calls[1].dur_ns, 2000);
+	assert_int_equal(t.stats.n_unpaired, 0);
+	gs_dict_free(&t.dict);
+}
+
 static void the_text_of_eacgm(void **state)
 {
 	struct taken t;
@@ -286,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_hold_each_other),
 		cmocka_unit_test(begins_and_ends),
+		cmocka_unit_test(numbered_annotations),
 		cmocka_unit_test(the_text_of_eacgm),
 		cmocka_unit_test(work_of_gpus_has_their_times),
 		cmocka_unit_test(a_list_without_categories),
