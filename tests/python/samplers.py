@@ -344,7 +344,7 @@ def nested(t):
     for name in ('states.json', 'states.txt'):
         said = t.tool('report', t.path(name), '-o', t.path('states.gst'), status=0).err
         t.match(f'{name}: all of them', rf'{len(events) // 2} calls and 0 operations', said)
-        t.true(f'{name}: each has its end', 'no begin' not in said, said)
+        t.true(f'{name}: each has its end', 'counterpart' not in said, said)
         calls = json.loads(t.tool('report', t.path('states.gst'), '--format=json', status=0).out)['python_functions']
         t.equal(f'{name}: functions', [(f['name'], f['calls']) for f in calls], [('PyObject_CallFunction', len(events) // 2)])
         if name.endswith('.json'):

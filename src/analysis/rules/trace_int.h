@@ -74,9 +74,10 @@ void rules_gather_facts(struct facts *facts);
 /* 0 for no time at all. */
 double rules_share_of(uint64_t ns, uint64_t wall_ns);
 
-/* Does a Python set the pace? */
-/* In a sentence: this run, or what was imported. */
+/* Words for the run in a sentence: "this run", or that it is another profiler's trace. */
 const char *rules_name_run(const struct gs_summary *s);
+
+/* Does a Python set the pace? */
 bool rules_is_python(const struct facts *facts);
 
 /* Adds to a sentence; without memory it is cut. */

@@ -734,7 +734,7 @@ static int report_recording(const struct report_options *o)
 	}
 	if (r < 0)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
-	if (!reader && o->path && strstr(o->path, ".json"))
+	if (!reader && o->path && (strstr(o->path, ".json") || strstr(o->path, ".txt")))
 		gs_cli_print_message(
 			"a trace of PyTorch's profiler or of eACGM becomes a recording by `gpuscope report %s -o FILE.gst`; a session of gswarm-profiler is for --plot, a job report for --compare",
 			o->path);

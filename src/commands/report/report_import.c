@@ -27,7 +27,7 @@ static void report_stats(const char *trace, const struct gs_kineto_stats *s)
 			"%s: %llu events have no name or time, %llu were left out: too many", trace,
 			(unsigned long long)s->n_bad, (unsigned long long)s->n_left_out);
 	if (s->n_unpaired)
-		gs_cli_print_message("%s: %llu begins have no end, or ends no begin", trace,
+		gs_cli_print_message("%s: %llu begin or end events have no counterpart", trace,
 				     (unsigned long long)s->n_unpaired);
 }
 

@@ -13,8 +13,8 @@
 
 struct trace_budget;
 
-/* Measures what a hit costs here; types: of the kernel, borrowed, NULL to be read. Without --max-overhead and --estimate *ret_budget is NULL where that
- * cannot be done. 0 or negative errno. */
+/* Measures what a hit costs here. types: the kernel's, borrowed; NULL: they are read. Without
+ * --max-overhead and --estimate *ret_budget is NULL where that cannot be done. 0 or negative errno. */
 int trace_budget_new(const struct trace_options *options, const struct gs_func_set *funcs,
 		     struct gs_kernel_types *types, struct trace_budget **ret_budget,
 		     struct gs_err *err);

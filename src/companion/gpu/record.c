@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "companion/ring/ring.h"

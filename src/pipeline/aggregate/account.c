@@ -215,7 +215,7 @@ static struct gs_account_thread *pace_without_launches(struct gs_account_summary
 		if (busiest && t->idle &&
 		    process_active_ns(a, t->pid) >= t->wall_ns / 100 * SHARED_PCT)
 			return busiest;
-		/* Short children set no pace. Who sleeps on purpose, or works itself, gives way for more. */
+		/* A sleeping or working parent gives way to a more active child only; never to a short one. */
 		child = process_below(a, t->pid, t->wall_ns / 2);
 		if (!child ||
 		    (!is_waiting(t) &&
