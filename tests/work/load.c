@@ -8,8 +8,11 @@
  *   burn S         one thread computes for S seconds
  *   nap S          sleeps by nanosleep, poll of nothing, select of nothing: a third each
  *   pingpong N     two processes, a byte through two pipes N times
- *   lock S         a second thread waits for a mutex that is held for S seconds; says how long it
- * did direct FILE    reads FILE past the page cache cached FILE    reads FILE through it, twice
+ *   lock S         once it is released: a second thread waits for a mutex that is held for S seconds;
+ *                  says how long it did
+ *   release PID    lets that program go on, and ends when it has ended
+ *   direct FILE    reads FILE past the page cache
+ *   cached FILE    reads FILE through it, twice
  *   sync FILE N    N writes of 64 KiB past the page cache that end on the medium, then N fdatasync
  *   aio FILE N W   N times 64 operations of 4 KiB by libaio past the page cache; W: writes
  *   mmsg N         N times 100 messages by one sendmmsg and one recvmmsg, over loopback
@@ -28,6 +31,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -199,14 +203,16 @@ static void *wait_for_mutex(void *none)
 	is_waiting = true;
 	pthread_mutex_lock(&mutex);
 	fprintf(stderr, "%.9f\n", now() - begin);
+	pthread_mutex_unlock(&mutex);
 	return NULL;
 }
 
-static int lock(double s)
+static void hold_mutex(double s)
 {
 	pthread_t t;
 	double begin;
 
+	is_waiting = false;
 	pthread_mutex_lock(&mutex);
 	pthread_create(&t, NULL, wait_for_mutex, NULL);
 	while (!is_waiting)
@@ -217,7 +223,32 @@ static int lock(double s)
 	/* Waits as long as the other thread still waits for a processor, by the same system call. */
 	pthread_join(t, NULL);
 	fprintf(stderr, "%.9f\n", now() - begin);
+}
+
+static int lock(double s)
+{
+	sigset_t go;
+	int signal;
+
+	sigemptyset(&go);
+	sigaddset(&go, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &go, NULL);
+	/* Once before: later no page and no file of it is new, whose coming is a wait in the kernel. */
+	hold_mutex(0.01);
+	puts("ready");
+	fflush(stdout);
+	sigwait(&go, &signal);
+	hold_mutex(s);
 	return 0;
+}
+
+static int release(pid_t pid)
+{
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+
+	if (end.fd < 0 || kill(pid, SIGUSR1) < 0)
+		die("release");
+	return poll(&end, 1, -1) == 1 ? 0 : 1;
 }
 
 static int read_file(const char *path, int flags)
@@ -452,6 +483,8 @@ int main(int argc, char **argv)
 		return pingpong(atol(arg));
 	if (!strcmp(what, "lock"))
 		return lock(atof(arg));
+	if (!strcmp(what, "release"))
+		return release((pid_t)atol(arg));
 	if (!strcmp(what, "direct"))
 		return read_file(arg, O_DIRECT);
 	if (!strcmp(what, "cached"))
