@@ -250,7 +250,7 @@ def asks_by_query():
     return tuple(int(n) for n in re.findall(r'\d+', os.uname().release)[:2]) >= (6, 11)
 
 
-@case('beside processes of 60,000 mappings others are counted exactly; where they are read as text, they have a share of processor time', timeout=300)
+@case('beside processes of 60,000 mappings others are counted exactly: these have a share of processor time', timeout=300)
 def mappings(t):
     source, folder = t.path('deep.c'), own(t, 'names')
     with open(source, 'w') as f:
@@ -278,7 +278,10 @@ def mappings(t):
         rows = [p for p in run.summary['processes'] if p['pid'] == app.pid]
         got = {f['name']: f['calls'] for p in rows for f in p['functions'] if f['calls']}
         t.equal('calls', got, {k: f['calls'] for k, f in line['functions'].items()})
-        t.true('refused, or cheap', (run.lost('refused') == 0) == asks_by_query(), run.summary['lost'])
+        # Where the kernel is asked for each mapping, a fast machine gets through them within the share.
+        told = 'refused: files and processes of a user whose share of processor time is used up' in run.err
+        t.equal('what is refused is said', run.lost('refused') > 0, told)
+        t.true('as text they use up their share', told or asks_by_query(), run.summary['lost'])
     finally:
         os.killpg(target.pid, 9)
 
