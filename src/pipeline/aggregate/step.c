@@ -10,8 +10,8 @@
  * Of calls without a mark it is known how long they took together.
  *
  * A wrong step is worse than none. What comes back in regular groups of a larger whole (the layers
- * of a model) is no step, nor is what stops to come before half of the thread's time is over. The
- * calls of a thread are kept in at most STEP_CALLS_MAX places, those of STEP_THREADS threads.
+ * of a model) is no step, nor is what stops to come before half of the thread's time is over; where
+ * the program marks its steps, that is the time since the first. The calls of a thread are kept in at most STEP_CALLS_MAX places, those of STEP_THREADS threads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +202,8 @@ static void end_step(const struct gs_aggregate *v, struct step_run *r, uint64_t 
 
 static void begin_step(struct step_run *r, const struct step_call *c)
 {
-	r->n_anchors++;
+	if (!r->n_anchors++)
+		r->first_ns = c->at_ns;
 	r->n_calls = 0;
 	r->begin_ns = c->at_ns;
 	r->begin_seq = c->seq;
@@ -307,6 +308,7 @@ void aggregate_step_seek(const struct gs_aggregate *v, struct step_thread *t)
 	t->run->anchor_function = best.function;
 	t->run->by_function = best.by_function;
 	t->run->by_marks = t->by_marks;
+	t->run->is_marked = best.rank != 0;
 	t->run->n_usual = best.n_usual;
 	for (uint32_t i = 0; i < t->n; i++)
 		count_in_step(v, t->run, &t->calls[i]);

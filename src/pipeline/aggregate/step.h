@@ -50,6 +50,7 @@ struct step_run {
 	uint32_t anchor_function; /* its id */
 	bool by_function;         /* the anchor is any call of the function */
 	bool by_marks;            /* calls are marks */
+	bool is_marked;           /* the program says what a step is: step_choice.rank is not 0 */
 	uint32_t n_usual;         /* calls in a step */
 	uint64_t n_calls;         /* since the last anchor */
 	uint64_t n_anchors;       /* steps begun */
@@ -57,8 +58,8 @@ struct step_run {
 	uint64_t n_even; /* odd ones after as many regular ones as the odd one before */
 	/* Steps since the last odd one; between it and the one before. */
 	uint64_t since_odd, before_odd;
-	/* seq: number of the call; of the step that goes on; over all steps */
-	uint64_t begin_ns, begin_seq, sum_ns, max_ns, max_start_ns;
+	/* seq: number of the call; of the first step, of the one that goes on; over all */
+	uint64_t first_ns, begin_ns, begin_seq, sum_ns, max_ns, max_start_ns;
 	uint64_t outside_sum_ns, outside_slowest_ns; /* of calls */
 	/* Of marks: as of the anchor, and for how long the thread had no processor. */
 	uint64_t begin_covered_ns, begin_cpu_ns, off_sum_ns, off_slowest_ns;

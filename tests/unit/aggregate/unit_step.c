@@ -135,6 +135,26 @@ static void layers_are_no_steps(void **state)
 	assert_int_equal(t.n_steps, 60);
 }
 
+/* What comes before the first step is preparation where the program marks its steps: a model is compiled. Where
+ * nothing is marked it may be what the program is for. */
+static void a_long_preparation(void **state)
+{
+	struct gs_step_summary t;
+	struct run r;
+
+	for (int marked = 0; marked < 2; marked++) {
+		run_begin(&r);
+		call_for(&r, MM, 0, 500000);
+		for (int i = 0; i < 20; i++) {
+			call_for(&r, marked ? STEP : SYNC, 0, 100);
+			for (int k = 0; k < 10; k++)
+				call_for(&r, MM, 0, 10);
+		}
+		t = steps_of(&r);
+		assert_int_equal(t.n_steps, marked ? 20 : 0);
+	}
+}
+
 /* Every tenth step is logged: the step stays the step. Where the program marks it, that decides. */
 static void logging_and_marks(void **state)
 {
@@ -346,15 +366,11 @@ static void bursts_are_no_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(launches_and_a_wait),
-		cmocka_unit_test(a_short_run),
-		cmocka_unit_test(layers_are_no_steps),
-		cmocka_unit_test(logging_and_marks),
-		cmocka_unit_test(steps_of_many_calls),
-		cmocka_unit_test(what_comes_twice),
-		cmocka_unit_test(no_steps),
-		cmocka_unit_test(other_phases_are_left_out),
-		cmocka_unit_test(steps_one_by_one),
+		cmocka_unit_test(launches_and_a_wait),       cmocka_unit_test(a_short_run),
+		cmocka_unit_test(layers_are_no_steps),       cmocka_unit_test(a_long_preparation),
+		cmocka_unit_test(logging_and_marks),         cmocka_unit_test(steps_of_many_calls),
+		cmocka_unit_test(what_comes_twice),          cmocka_unit_test(no_steps),
+		cmocka_unit_test(other_phases_are_left_out), cmocka_unit_test(steps_one_by_one),
 		cmocka_unit_test(bursts_are_no_steps),
 	};
 
