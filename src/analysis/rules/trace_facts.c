@@ -369,16 +369,13 @@ static void add_cpus(struct facts *f, uint32_t critical_pid)
 void rules_gather_facts(struct facts *f)
 {
 	const struct gs_account_summary *a = &f->s->account;
+	const struct gs_account_thread *critical = gs_summary_critical_thread(a);
 	uint64_t part_ns[GS_PART_COUNT];
-	uint32_t critical_pid = 0;
 
 	f->seconds = (double)f->s->duration_ns / 1e9;
-	for (size_t i = 0; i < a->n_threads; i++)
-		if (a->threads[i].critical) {
-			f->pace = fed_process_of(a, &a->threads[i]);
-			critical_pid = a->threads[i].pid;
-		}
-	add_cpus(f, critical_pid);
+	if (critical)
+		f->pace = fed_process_of(a, critical);
+	add_cpus(f, critical ? critical->pid : 0);
 	f->crashed = find_crashed(a);
 	if (!f->pace)
 		return;

@@ -40,18 +40,10 @@ static void leave_out(struct gs_account_thread *t)
 	t->idle = gs_account_parked_ns(part_ns) > t->wall_ns / 100 * GS_ACCOUNT_IDLE_PCT;
 }
 
-static const struct gs_account_thread *critical_of(const struct gs_account_summary *a)
-{
-	for (size_t i = 0; i < a->n_threads; i++)
-		if (a->threads[i].critical)
-			return &a->threads[i];
-	return NULL;
-}
-
 uint64_t rules_leave_out_start_up(struct gs_summary *s)
 {
 	struct gs_account_summary *a = &s->account;
-	const struct gs_account_thread *pace = critical_of(a);
+	const struct gs_account_thread *pace = gs_summary_critical_thread(a);
 	uint64_t start_ns = pace ? sum_ns(pace->start_up_ns) : 0;
 	struct gs_account_thread *threads;
 	bool is_long;

@@ -16,11 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/summary/account.h"
 #include "model/summary/collectives.h"
 #include "model/summary/hang.h"
 #include "model/summary/python.h"
 #include "model/summary/step.h"
-#include "model/trace/account.h"
 
 /* One function, in one thread, in one process or over all. */
 struct gs_function_stats {
@@ -214,29 +214,6 @@ struct gs_kernel_summary {
 	uint32_t max_threads; /* by launch bounds; 0: none */
 };
 
-/* Where the time of a thread went (model/trace/account.h). Its cells sum to wall_ns. */
-struct gs_account_thread {
-	uint32_t pid, tid, parent_pid;
-	const char *comm, *process; /* names of the thread, and of its process */
-	uint64_t wall_ns;           /* for how long it is accounted for */
-	uint64_t start_ns;          /* since when, from the start of the trace */
-	uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
-	/* Of it, until about when its process launched work on a GPU first; 0: not known, or none. */
-	uint64_t start_up_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
-	uint64_t launches, collectives; /* calls that it made */
-	uint8_t ended;
-	uint8_t end_signal; /* that ended its process; 0: none */
-	uint8_t idle;       /* only parked: waited for others for more than GS_ACCOUNT_IDLE_PCT */
-	uint8_t critical;   /* it sets the pace: one at most */
-};
-
-struct gs_account_summary {
-	struct gs_account_thread *threads; /* by process, the most active first */
-	size_t n_threads;
-	uint64_t n_rest; /* threads that are not listed: too many */
-	uint64_t rest_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
-};
-
 /* What is slow and why, in one answer (analysis/rules/trace.h). */
 struct gs_verdict_summary {
 	const char *class_name; /* "gpu_bound"; NULL: there is none */
@@ -334,15 +311,6 @@ const char *gs_summary_text(struct gs_summary *summary, const char *text);
 
 /* How each layer was traced, in words: from inside, by probes, by CUPTI; "": all of it by probes. */
 void gs_summary_doors(const struct gs_summary *summary, char *out, size_t bytes);
-
-/* Time in which a thread did something, or waited for the GPU: neither parked nor asleep, nor waiting for no known reason. */
-uint64_t gs_summary_active_ns(const struct gs_account_thread *thread);
-
-/* Of a process: does its first thread, or NULL, take part in launches? Which of it and the one that launches most sets the pace? */
-bool gs_summary_takes_part(const struct gs_account_thread *first,
-			   const struct gs_account_thread *launches);
-const struct gs_account_thread *gs_summary_pace_thread(const struct gs_account_thread *first,
-						       const struct gs_account_thread *launches);
 
 /* Frees all that hangs off it; NULL inside: nothing. */
 void gs_summary_free(struct gs_summary **summary);

@@ -33,14 +33,6 @@ static int compare_rows(const void *a, const void *b)
 	return x->ns > y->ns ? -1 : x->ns < y->ns;
 }
 
-static const struct gs_account_thread *critical_of(const struct gs_summary *s)
-{
-	for (size_t i = 0; i < s->account.n_threads; i++)
-		if (s->account.threads[i].critical)
-			return &s->account.threads[i];
-	return NULL;
-}
-
 static void put_row(struct gs_page *page, const struct row *row, uint64_t wall_ns)
 {
 	char time[GS_FMT_BYTES], percent[16];
@@ -98,7 +90,7 @@ static void put_others(struct gs_page *page, const struct gs_summary *s)
 void gs_report_summary_account_table(struct gs_page *page, const struct gs_summary *s,
 				     size_t n_parts)
 {
-	const struct gs_account_thread *t = critical_of(s);
+	const struct gs_account_thread *t = gs_summary_critical_thread(&s->account);
 	struct row rows[GS_PART_COUNT + 1];
 	char head[160], time[GS_FMT_BYTES];
 	size_t n;
@@ -214,7 +206,7 @@ static void put_thread(struct gs_doc *doc, const struct gs_account_thread *t)
 void gs_report_summary_account_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	const struct gs_account_summary *a = &s->account;
-	const struct gs_account_thread *critical = critical_of(s);
+	const struct gs_account_thread *critical = gs_summary_critical_thread(&s->account);
 	uint64_t rest_ns[GS_PART_COUNT];
 
 	if (!a->n_threads) {

@@ -10,14 +10,6 @@ static bool is_sound(const struct step_thread *t, const struct step_run *r)
 	       r->n_odd <= r->n_regular / 4 && !aggregate_step_is_part(r);
 }
 
-static const struct gs_account_thread *pace_of(const struct gs_summary *s)
-{
-	for (size_t i = 0; i < s->account.n_threads; i++)
-		if (s->account.threads[i].critical)
-			return &s->account.threads[i];
-	return NULL;
-}
-
 static uint64_t excess_of(uint64_t slowest_ns, uint64_t sum_ns, uint64_t n)
 {
 	uint64_t mean_ns = n ? sum_ns / n : 0;
@@ -183,7 +175,7 @@ void gs_aggregate_each_process_steps(const struct gs_aggregate *v,
 
 void gs_aggregate_add_steps(struct gs_aggregate *v, struct gs_summary *s)
 {
-	const struct gs_account_thread *pace = pace_of(s);
+	const struct gs_account_thread *pace = gs_summary_critical_thread(&s->account);
 	const struct step_thread *best = NULL;
 	const struct step_run *best_run = NULL;
 
