@@ -81,30 +81,18 @@ int top_select(const struct top_options *o, bool *known, struct gs_node_snapshot
 
 /* --- recording --- */
 
-static int put_session(struct top_live *l)
+static int put_begin(struct top_live *l)
 {
-	struct gs_rec_session *s;
 	struct utsname kernel;
-	int r = 0;
+	struct gs_recording_samples about = {.start_ns = gs_clock_boot_ns(),
+					     .wall_minus_boot_ns = gs_clock_wall_minus_boot_ns(),
+					     .host = l->name,
+					     .command = "gpuscope top",
+					     .kernel = kernel.release};
 
-	s = gs_record_put(&l->records, GS_REC_SESSION, sizeof(*s), 0);
-	if (!s)
-		return -ENOMEM;
-	s->version = GS_RECORD_VERSION;
-	s->mode = GS_SESSION_SAMPLES;
-	s->start_ns = gs_clock_boot_ns();
-	s->wall_minus_boot_ns = gs_clock_wall_minus_boot_ns();
-	s->host_str = 1;
-	s->command_str = 2;
-	s->kernel_str = 3;
 	if (uname(&kernel) < 0)
 		kernel.release[0] = '\0';
-	r = gs_record_put_string(&l->records, 1, l->name, strlen(l->name));
-	if (r == 0)
-		r = gs_record_put_string(&l->records, 2, "gpuscope top", strlen("gpuscope top"));
-	if (r == 0)
-		r = gs_record_put_string(&l->records, 3, kernel.release, strlen(kernel.release));
-	return r;
+	return gs_recording_put_samples_begin(&l->records, &about);
 }
 
 static int push_sample(struct top_live *l)
@@ -137,7 +125,7 @@ static int open_record(struct top_live *l, struct gs_err *err)
 	int r = gs_recording_create(l->options->record, &jo, &l->journal, err);
 
 	if (r == 0)
-		r = put_session(l);
+		r = put_begin(l);
 	if (r == 0)
 		r = push_sample(l);
 	return r;
@@ -145,17 +133,13 @@ static int open_record(struct top_live *l, struct gs_err *err)
 
 static int close_record(struct top_live *l, struct gs_err *err)
 {
-	struct gs_rec_end *end;
 	int r, e;
 
 	if (!l->journal)
 		return 0;
-	end = gs_record_put(&l->records, GS_REC_END, sizeof(*end), 0);
-	if (end) {
-		end->end_ns = gs_clock_boot_ns();
-		end->exit_status = -1;
-	}
-	e = push_sample(l);
+	e = gs_recording_put_samples_end(&l->records, gs_clock_boot_ns());
+	if (e == 0)
+		e = push_sample(l);
 	r = gs_recording_close(&l->journal, err);
 	return r < 0 ? r : e;
 }

@@ -1,4 +1,5 @@
 /* gpuscope report: reads a .gst file back and shows its summary, or writes it in another format. */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,9 +82,9 @@ static const char *find_output_conflict(const struct report_options *o)
 	if (o->n_reports > 1)
 		return "one file at a time (--compare takes several)";
 	if (o->import && (o->n_outputs || o->n_pages || o->format_name))
-		return "-o FILE.gst imports a trace of another profiler: convert or print the recording afterwards";
+		return "-o FILE.gst imports a trace of another profiler, or a session: convert or print the recording afterwards";
 	if (o->import && cmd_is_recording(o->reports[0]))
-		return "this is a recording already: -o FILE.gst imports traces of other profilers";
+		return "this is a recording already: -o FILE.gst imports traces of other profilers, and sessions";
 	for (size_t i = 0; i < o->n_outputs; i++) {
 		if (!gs_export_knows(o->outputs[i]) && !gs_cli_spans_knows(o->outputs[i]))
 			return "--output takes a file ending in one of .html, .pdf, " GS_EXPORT_SUFFIXES
@@ -710,6 +711,15 @@ const struct gs_cli_command gs_cli_report = {
 	.check = check_options,
 };
 
+/* Whatever its name ends in: no recording begins with a letter or a bracket. */
+static bool is_text_file(const char *path)
+{
+	GS_FCLOSE FILE *file = fopen(path, "re");
+	int c = file ? getc(file) : EOF;
+
+	return c != EOF && (isprint(c) || isspace(c));
+}
+
 /* Read it once, for the summary or for all files. */
 static int report_recording(const struct report_options *o)
 {
@@ -734,9 +744,9 @@ static int report_recording(const struct report_options *o)
 	}
 	if (r < 0)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
-	if (!reader && o->path && (strstr(o->path, ".json") || strstr(o->path, ".txt")))
+	if (!reader && o->path && is_text_file(o->path))
 		gs_cli_print_message(
-			"a trace of PyTorch's profiler or of eACGM becomes a recording by `gpuscope report %s -o FILE.gst`; a session of gswarm-profiler is for --plot, a job report for --compare",
+			"a trace of PyTorch's profiler or of eACGM, or a session, becomes a recording by `gpuscope report %s -o FILE.gst`; a job report is for --compare",
 			o->path);
 	if (r == 0)
 		r = run_report(o, reader, &files, &has_samples);

@@ -1,4 +1,4 @@
-/* gpuscope report TRACE.json -o FILE.gst. */
+/* gpuscope report TRACE.json -o FILE.gst, and SESSION.json. */
 #include "commands/report/report_import.h"
 
 #include <errno.h>
@@ -8,8 +8,12 @@
 
 #include "commands/common/cli.h"
 #include "core/base/mem.h"
+#include "model/node/record.h"
 #include "pipeline/kineto/kineto.h"
 #include "pipeline/recording/recording.h"
+#include "pipeline/session_file/session_file.h"
+
+#define RECORDS_MAX (8u << 20) /* of one snapshot */
 
 bool cmd_is_import(const char *output)
 {
@@ -31,10 +35,87 @@ static void report_stats(const char *trace, const struct gs_kineto_stats *s)
 				     (unsigned long long)s->n_unpaired);
 }
 
+static int import_trace(FILE *file, const char *trace, const struct gs_sink *sink,
+			struct gs_err *err)
+{
+	struct gs_kineto_stats stats = {0};
+	int r = gs_kineto_read(file, trace, sink, &stats, err);
+
+	if (r == 0)
+		report_stats(trace, &stats);
+	return r;
+}
+
+/* --- sessions --- */
+
+struct session_import {
+	const struct gs_sink *sink; /* lent */
+	const char *file;           /* its name */
+	struct gs_buf records;
+	uint64_t last_ns; /* 0: nothing has come yet */
+};
+
+static int push_records(struct session_import *in)
+{
+	struct gs_batch batch = {in->records.data, in->records.bytes};
+	int r = in->sink->push(in->sink->ctx, &batch);
+
+	gs_buf_reset(&in->records);
+	return r;
+}
+
+static int take_snapshot(void *ctx, const struct gs_node_snapshot *snapshot)
+{
+	struct session_import *in = ctx;
+	struct gs_recording_samples about = {
+		.start_ns = snapshot->time_ns, .host = snapshot->name, .command = in->file};
+	int r = in->last_ns ? 0 : gs_recording_put_samples_begin(&in->records, &about);
+
+	in->last_ns = snapshot->time_ns;
+	if (r == 0)
+		r = gs_node_encode(&in->records, snapshot);
+	return r < 0 ? r : push_records(in);
+}
+
+static void report_session(const char *file, const struct gs_session_file_stats *s)
+{
+	char away[64] = "";
+
+	if (s->n_absent)
+		snprintf(away, sizeof(away), "; %llu were missing in it",
+			 (unsigned long long)s->n_absent);
+	gs_cli_print_message("%s: %llu samples of GPUs in %llu frames%s", file,
+			     (unsigned long long)s->n_samples, (unsigned long long)s->n_frames,
+			     away);
+	if (s->is_foreign)
+		gs_cli_print_message(
+			"%s: written by gswarm-profiler, which confuses rx and tx of PCIe: they are changed back",
+			file);
+}
+
+static int import_session(FILE *file, const char *name, const struct gs_sink *sink,
+			  struct gs_err *err)
+{
+	struct session_import in = {
+		.sink = sink, .file = name, .records = GS_BUF_INIT(RECORDS_MAX)};
+	struct gs_session_file_stats stats;
+	int r = gs_session_file_read(file, take_snapshot, &in, &stats, err);
+
+	if (r == 0 && !in.last_ns)
+		r = gs_err_set(err, -ENODATA, "no GPU has a sample in it");
+	if (r == 0)
+		r = gs_recording_put_samples_end(&in.records, in.last_ns);
+	if (r == 0)
+		r = push_records(&in);
+	gs_buf_fini(&in.records);
+	if (r == 0)
+		report_session(name, &stats);
+	return r;
+}
+
 int cmd_import_trace(const char *trace, const char *output)
 {
 	GS_FCLOSE FILE *file = fopen(trace, "re");
-	struct gs_kineto_stats stats = {0};
 	struct gs_recording *recording = NULL;
 	struct gs_err err = {{0}}, close_err = {{0}};
 	int closed, r;
@@ -49,7 +130,10 @@ int cmd_import_trace(const char *trace, const char *output)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return r;
 	}
-	r = gs_kineto_read(file, trace, gs_recording_sink(recording), &stats, &err);
+	if (gs_session_file_is_one(file))
+		r = import_session(file, trace, gs_recording_sink(recording), &err);
+	else
+		r = import_trace(file, trace, gs_recording_sink(recording), &err);
 	closed = gs_recording_close(&recording, &close_err);
 	if (r == 0 && closed < 0)
 		err = close_err;
@@ -59,7 +143,6 @@ int cmd_import_trace(const char *trace, const char *output)
 		(void)unlink(output);
 		return r;
 	}
-	report_stats(trace, &stats);
 	gs_cli_report_written(output, NULL);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* gpuscope report TRACE.json -o FILE.gst: traces of other profilers become recordings. */
+/* gpuscope report TRACE.json -o FILE.gst: traces of other profilers, and sessions, become recordings. */
 #ifndef GS_COMMANDS_REPORT_REPORT_IMPORT_H
 #define GS_COMMANDS_REPORT_REPORT_IMPORT_H
 

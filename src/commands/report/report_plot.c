@@ -4,6 +4,7 @@
 
 #include "commands/common/cli.h"
 #include "pipeline/recording/recording.h"
+#include "pipeline/session_file/session_file.h"
 #include "model/node/record.h"
 #include "output/plot/plot.h"
 
@@ -45,13 +46,20 @@ static int add_journal(struct gs_plot *plot, const char *path, struct gs_recordi
 	return r < 0 ? gs_err_set(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
 
+static int add_snapshot(void *ctx, const struct gs_node_snapshot *snapshot)
+{
+	return gs_plot_add(ctx, snapshot, NULL);
+}
+
 static int add_json(struct gs_plot *plot, const char *path, struct gs_err *err)
 {
 	GS_FCLOSE FILE *f = fopen(path, "re");
+	struct gs_session_file_stats stats;
 
 	if (!f)
 		return gs_err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
-	return gs_err_prefix(err, gs_plot_add_session(plot, f, err), "%s", path);
+	return gs_err_prefix(err, gs_session_file_read(f, add_snapshot, plot, &stats, err), "%s",
+			     path);
 }
 
 static int add_file(struct gs_plot *plot, const char *path, struct gs_err *err)

@@ -7,37 +7,9 @@
 #include <string.h>
 
 #include "compat/gswarm/gswarm_int.h"
+#include "pipeline/session_file/session_file.h"
 
 #define GPUS_MAX 1024
-
-/* nvitop's names: https://nvitop.readthedocs.io/en/latest/api/device.html */
-static const struct {
-	const char *name;
-	enum gs_gpu_field field;
-	double factor;
-} extras[] = {
-	{"temperature", GS_GPU_TEMP_GPU, 1},
-	{"power_usage", GS_GPU_POWER, 1e-3}, /* milliwatts */
-	{"power_draw", GS_GPU_POWER, 1e-3},
-	{"power_limit", GS_GPU_POWER_LIMIT, 1e-3},
-	{"total_energy_consumption", GS_GPU_ENERGY, 1e-3}, /* millijoules */
-	{"sm_clock", GS_GPU_CLOCK_SM, 1e6},                /* MHz */
-	{"memory_clock", GS_GPU_CLOCK_MEM, 1e6},
-	{"graphics_clock", GS_GPU_CLOCK_GRAPHICS, 1e6},
-	{"gpu_clock", GS_GPU_CLOCK_GRAPHICS, 1e6},
-	{"video_clock", GS_GPU_CLOCK_VIDEO, 1e6},
-	{"max_sm_clock", GS_GPU_CLOCK_SM_MAX, 1e6},
-	{"max_memory_clock", GS_GPU_CLOCK_MEM_MAX, 1e6},
-	{"memory_total", GS_GPU_MEM_TOTAL, 1}, /* bytes */
-	{"memory_used", GS_GPU_MEM_USED, 1},
-	{"memory_free", GS_GPU_MEM_FREE, 1},
-	{"memory_utilization", GS_GPU_MEM_UTIL, 0.01}, /* percent */
-	{"encoder_utilization", GS_GPU_ENC_UTIL, 0.01},
-	{"decoder_utilization", GS_GPU_DEC_UTIL, 0.01},
-	{"fan_speed", GS_GPU_FAN, 0.01},
-	{"pcie_tx_throughput", GS_GPU_PCIE_TX_BPS, 1024}, /* KiB/s */
-	{"pcie_rx_throughput", GS_GPU_PCIE_RX_BPS, 1024},
-};
 
 GswarmProfiler__MetricsUpdate *gswarm_update(const void *data, size_t bytes)
 {
@@ -64,13 +36,12 @@ static void set_extras(struct gs_gpu_sample *s, const Google__Protobuf__Struct *
 {
 	for (size_t i = 0; more && i < more->n_fields; i++) {
 		const Google__Protobuf__Struct__FieldsEntry *e = more->fields[i];
+		enum gs_gpu_field field;
+		double factor;
 
-		if (!e->value || e->value->kind_case != GOOGLE__PROTOBUF__VALUE__KIND_NUMBER_VALUE)
-			continue;
-		for (size_t k = 0; k < GS_ARRAY_LEN(extras); k++)
-			if (strcmp(e->key, extras[k].name) == 0)
-				set_value(s, extras[k].field,
-					  e->value->number_value * extras[k].factor, 1e18);
+		if (e->value && e->value->kind_case == GOOGLE__PROTOBUF__VALUE__KIND_NUMBER_VALUE &&
+		    gs_session_file_nvitop(e->key, &field, &factor))
+			set_value(s, field, e->value->number_value * factor, 1e18);
 	}
 }
 

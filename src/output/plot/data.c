@@ -239,7 +239,8 @@ static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t
 	if (info->uuid[0])
 		snprintf(key, sizeof(key), "%s", info->uuid);
 	else
-		snprintf(key, sizeof(key), "%.64s/%u", m->name, info->index);
+		snprintf(key, sizeof(key), "%.64s/%u/%d", m->name, info->index,
+			 info->is_mig ? info->gpu_instance : -1);
 	r = find_device(p, key, &d);
 	if (r < 0)
 		return r;

@@ -60,10 +60,6 @@ void gs_plot_set_title(struct gs_plot *plot, const char *title);
 int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *snapshot,
 		const struct gs_rollup_mark *mark);
 
-/* All frames of a session that `session export` (or gswarm-profiler) wrote as JSON. -EBADMSG: err
- * says which part is not as it should be; what was before it is in. */
-int gs_plot_add_session(struct gs_plot *plot, FILE *file, struct gs_err *err);
-
 /* Draw. -ENODATA: nothing was added; -ENOPKG: cairo is not here; -EINVAL: another suffix; else what
  * the system says about the file. A file that could not be written whole is removed. */
 int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err);

@@ -43,6 +43,18 @@ uint64_t gs_recording_left_out(const struct gs_recording *journal);
  * of writing, with err. */
 int gs_recording_close(struct gs_recording **journal, struct gs_err *err);
 
+/* What a recording that has samples and no calls begins with. */
+struct gs_recording_samples {
+	uint64_t start_ns;          /* boot clock */
+	int64_t wall_minus_boot_ns; /* 0: that clock is the time of day, as of samples of many nodes */
+	const char *host, *command; /* where it was made; what made it, or the session's name */
+	const char *kernel;         /* its release; NULL: of no one machine */
+};
+
+/* The records before the first sample, and those after the last. -ENOMEM, -ENOBUFS. */
+int gs_recording_put_samples_begin(struct gs_buf *out, const struct gs_recording_samples *about);
+int gs_recording_put_samples_end(struct gs_buf *out, uint64_t end_ns);
+
 struct gs_recording_reader;
 
 struct gs_recording_stats { /* what reading found so far */

@@ -51,12 +51,18 @@ static void hide_owners(enum gs_session_export_commands commands, struct gs_node
 			   sizeof(s->host->process[i].cmdline));
 }
 
+static int push_records(struct gst *g)
+{
+	struct gs_batch batch = {g->records.data, g->records.bytes};
+
+	return g->sink->push(g->sink->ctx, &batch);
+}
+
 static int copy_sample(void *ctx, const struct session_export_sample *m)
 {
 	struct gst *g = ctx;
 	struct gs_node_snapshot *s = m->snapshot;
 	int64_t by = m->wall_ns - (int64_t)s->time_ns;
-	struct gs_batch batch;
 	int r;
 
 	shift_time(&s->time_ns, by);
@@ -79,50 +85,27 @@ static int copy_sample(void *ctx, const struct session_export_sample *m)
 		r = gs_node_encode(&g->records, s);
 	if (r < 0)
 		return r;
-	batch = (struct gs_batch){g->records.data, g->records.bytes};
-	return g->sink->push(g->sink->ctx, &batch);
+	return push_records(g);
 }
 
-/* The record that ties the file's clock to the time of day: they are one. */
-static int put_session(struct gst *g, const struct archive *a)
+static int put_begin(struct gst *g, const struct archive *a)
 {
-	struct gs_rec_session *s;
-	struct gs_batch batch;
 	struct utsname u;
-	int r;
+	struct gs_recording_samples about = {.start_ns = (uint64_t)a->from_wall_ns,
+					     .host = u.nodename,
+					     .command = a->o->session->name};
+	int r = uname(&u) < 0 ? -errno : gs_recording_put_samples_begin(&g->records, &about);
 
-	s = gs_record_put(&g->records, GS_REC_SESSION, sizeof(*s), 0);
-	if (!s)
-		return -ENOMEM;
-	s->version = GS_RECORD_VERSION;
-	s->mode = GS_SESSION_SAMPLES;
-	s->start_ns = (uint64_t)a->from_wall_ns;
-	s->wall_minus_boot_ns = 0;
-	s->host_str = 1;
-	s->command_str = 2;
-	if (uname(&u) < 0)
-		return -errno;
-	r = gs_record_put_string(&g->records, 1, u.nodename, strlen(u.nodename));
-	if (r == 0)
-		r = gs_record_put_string(&g->records, 2, a->o->session->name,
-					 strlen(a->o->session->name));
-	batch = (struct gs_batch){g->records.data, g->records.bytes};
-	return r < 0 ? r : g->sink->push(g->sink->ctx, &batch);
+	return r < 0 ? r : push_records(g);
 }
 
 static int put_end(struct gst *g, const struct archive *a)
 {
-	struct gs_rec_end *e;
-	struct gs_batch batch;
+	int r;
 
 	gs_buf_reset(&g->records);
-	e = gs_record_put(&g->records, GS_REC_END, sizeof(*e), 0);
-	if (!e)
-		return -ENOMEM;
-	e->end_ns = (uint64_t)a->to_wall_ns;
-	e->exit_status = -1;
-	batch = (struct gs_batch){g->records.data, g->records.bytes};
-	return g->sink->push(g->sink->ctx, &batch);
+	r = gs_recording_put_samples_end(&g->records, (uint64_t)a->to_wall_ns);
+	return r < 0 ? r : push_records(g);
 }
 
 static int journal_on(int fd, struct gs_recording **ret_journal, struct gs_err *err)
@@ -143,7 +126,7 @@ int session_export_gst(struct archive *a, int fd, struct gs_err *err)
 	if (r < 0)
 		return r;
 	g.sink = gs_recording_sink(journal);
-	r = put_session(&g, a);
+	r = put_begin(&g, a);
 	if (r == 0)
 		r = session_export_read(a, &sink);
 	if (r == 0)

@@ -182,97 +182,6 @@ static void another_interval(void **state)
 	gs_plot_free(&p);
 }
 
-static int gswarm(struct gs_plot *p, const char *text, struct gs_err *err)
-{
-	GS_FCLOSE FILE *f = fmemopen((void *)text, strlen(text), "r");
-
-	return gs_plot_add_session(p, f, err);
-}
-
-static void sessions_of_gswarm(void **state)
-{
-	static const char good[] =
-		"{\"frames\":[{\"frame_id\":1,\"time\":\"2026-05-30T10:00:00.5+00:00\",\"gpu_id\":"
-		"[\"h:0:NVIDIA "
-		"A\",\"h2:1:B\"],\"gpu_util\":[\"0.25\",50],\"gpu_memory\":[\"0.5\",null],"
-		"\"dram_bandwidth_rx\":[\"1024.00\",2]}]}";
-	static const char *const bad[] = {
-		"",
-		"[",
-		"{}",
-		"{\"frames\":3}",
-		"{\"frames\":[1]}",
-		"{\"frames\":[{}]}",
-		"{\"frames\":[{\"time\":\"yesterday\"}]}",
-		"{\"frames\":[{\"time\":\"2026-05-30T10:00:00\",\"gpu_id\":[\"nocolon\"]}]}",
-		"{\"frames\":[{\"time\":\"2026-05-30T10:00:00\",\"gpu_id\":[7]}]}",
-		"{\"frames\":[{\"time\":\"2026-05-30T10:00:00+99:00\",\"gpu_id\":[]}]}",
-	};
-	struct gs_plot *p = new_plot(0);
-	struct gs_err err = {{0}};
-
-	assert_int_equal(gswarm(p, good, &err), 0);
-	assert_int_equal(p->n, 2);
-	assert_string_equal(p->device[1]->label, "h2:1");
-	assert_int_equal(p->device[0]->first_ns, 1780135200500000000ll);
-	assert_true(fabs(plot_mean(p->device[0], PLOT_UTIL, 0) - 0.25) < 1e-6);
-	assert_true(fabs(plot_mean(p->device[1], PLOT_UTIL, 0) - 0.5) < 1e-6);
-	assert_true(fabs(plot_mean(p->device[0], PLOT_PCIE_RX, 0) - 1048576) < 1);
-	assert_true(fabs(plot_mean(p->device[1], PLOT_PCIE_RX, 0) - 2e9) < 1e3);
-	assert_true(isnan(plot_mean(p->device[1], PLOT_MEMORY, 0)));
-	assert_true(isnan(plot_mean(p->device[0], PLOT_PCIE_TX, 0)));
-	for (size_t i = 0; i < GS_ARRAY_LEN(bad); i++) {
-		err.text[0] = 0;
-		if (gswarm(p, bad[i], &err) != -EBADMSG || !err.text[0])
-			fail_msg("%s is taken", bad[i]);
-	}
-	gs_plot_free(&p);
-}
-
-/* What our own exports have beside: NVLink, DRAM, power, who was away, and parts of a GPU. */
-static void our_own_sessions(void **state)
-{
-	static const char text[] =
-		"{ \"session_name\": \"a, \\\"b}\", \"metrics\": [\"x\", {\"y\": [1, 2]}], \"n\": "
-		"-1.5e3, \"t\":true,\n\"frames\": [\n "
-		"{\"time\":\"2026-05-30T10:00:00Z\",\"gpu_id\":["
-		"\"h:0:A\",\"h:0:A MIG 1g.10gb/7\",\"h:0:A MIG 1g.10gb/8\",\"h:1:A\"],\"gpu_util\":"
-		"[25,null,50,0],\"available\":[true,true,true,false],\"nvlink_rx\":[1.5,null,null,"
-		"null],"
-		"\"nvlink_tx\":[\"1024\",null,null,null],\"dram_active\":[40,null,null,null],"
-		"\"extra_metrics\":[{\"power_watts\":300,\"energy_joules\":5,\"x\":null},null,null,"
-		"{}]},\n"
-		"{\"time\":\"2026-05-30T10:00:01Z\",\"gpu_id\":[\"h:0:A\"],\"gpu_util\":[35]} ],"
-		"\"account\": {\"frames\": []}, \"e\": 1 }\n";
-	struct gs_plot *p = new_plot(0);
-	struct gs_err err = {{0}};
-	const struct plot_device *d;
-	char cut[sizeof(text)];
-
-	if (gswarm(p, text, &err) < 0)
-		fail_msg("%s", err.text);
-	assert_int_equal(p->n, 3); /* one was not there */
-	d = p->device[0];
-	assert_string_equal(d->label, "h:0");
-	assert_int_equal(d->n_samples, 2);
-	assert_true(fabs(plot_mean(d, PLOT_NVLINK_RX, 0) - 1.5e9) < 1e3);
-	assert_true(fabs(plot_mean(d, PLOT_NVLINK_TX, 0) - 1048576) < 1);
-	assert_true(fabs(plot_mean(d, PLOT_DRAM, 0) - 0.4) < 1e-6);
-	assert_true(fabs(plot_mean(d, PLOT_POWER, 0) - 300) < 1e-3);
-	assert_string_equal(p->device[1]->label, "h:0 (MIG 7)");
-	assert_string_equal(p->device[2]->label, "h:0 (MIG 8)");
-	assert_true(fabs(plot_mean(p->device[2], PLOT_UTIL, 0) - 0.5) < 1e-6);
-	/* Cut off anywhere it says so. */
-	for (size_t n = 1; n + 2 < sizeof(text) - 1; n++) {
-		memcpy(cut, text, n);
-		cut[n] = 0;
-		err.text[0] = 0;
-		if (gswarm(p, cut, &err) != -EBADMSG || !err.text[0])
-			fail_msg("%zu bytes are taken", n);
-	}
-	gs_plot_free(&p);
-}
-
 static void draw(struct gs_plot *p, const char *suffix, const char *magic)
 {
 	char path[64], head[16] = "";
@@ -356,8 +265,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_long_time),         cmocka_unit_test(earlier_later),
 		cmocka_unit_test(figures_of_a_device), cmocka_unit_test(two_clients),
-		cmocka_unit_test(another_interval),    cmocka_unit_test(sessions_of_gswarm),
-		cmocka_unit_test(our_own_sessions),    cmocka_unit_test(files),
+		cmocka_unit_test(another_interval),    cmocka_unit_test(files),
 		cmocka_unit_test(names_of_panels),
 	};
 
