@@ -1,5 +1,4 @@
 /* gpuscope report: reads a .gst file back and shows its summary, or writes it in another format. */
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -711,15 +710,6 @@ const struct gs_cli_command gs_cli_report = {
 	.check = check_options,
 };
 
-/* Whatever its name ends in: no recording begins with a letter or a bracket. */
-static bool is_text_file(const char *path)
-{
-	GS_FCLOSE FILE *file = fopen(path, "re");
-	int c = file ? getc(file) : EOF;
-
-	return c != EOF && (isprint(c) || isspace(c));
-}
-
 /* Read it once, for the summary or for all files. */
 static int report_recording(const struct report_options *o)
 {
@@ -744,10 +734,8 @@ static int report_recording(const struct report_options *o)
 	}
 	if (r < 0)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
-	if (!reader && o->path && is_text_file(o->path))
-		gs_cli_print_message(
-			"a trace of PyTorch's profiler or of eACGM, or a session, becomes a recording by `gpuscope report %s -o FILE.gst`; a job report is for --compare",
-			o->path);
+	if (!reader && o->path)
+		cmd_hint_import(o->path);
 	if (r == 0)
 		r = run_report(o, reader, &files, &has_samples);
 	for (size_t i = 0; i < files.n; i++) {

@@ -1,6 +1,7 @@
 /* gpuscope report TRACE.json -o FILE.gst, and SESSION.json. */
 #include "commands/report/report_import.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,18 @@ bool cmd_is_import(const char *output)
 	size_t n = strlen(output);
 
 	return n > 4 && strcmp(output + n - 4, ".gst") == 0;
+}
+
+void cmd_hint_import(const char *path)
+{
+	GS_FCLOSE FILE *file = fopen(path, "re");
+	int c = file ? getc(file) : EOF;
+
+	/* No recording begins with a letter or a bracket, whatever its name ends in. */
+	if (c != EOF && (isprint(c) || isspace(c)))
+		gs_cli_print_message(
+			"a trace of PyTorch's profiler or of eACGM, or a session, becomes a recording by `gpuscope report %s -o FILE.gst`; a job report is for --compare",
+			path);
 }
 
 static void report_stats(const char *trace, const struct gs_kineto_stats *s)

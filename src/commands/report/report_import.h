@@ -7,6 +7,9 @@
 /* Does the name of this output ask for a recording? */
 bool cmd_is_import(const char *output);
 
+/* Of a file that is no recording: says what it may be, and what to do with it. */
+void cmd_hint_import(const char *path);
+
 /* 0, or a negative errno after a message. */
 int cmd_import_trace(const char *trace, const char *output);
 

@@ -191,7 +191,7 @@ struct one_frame {
 	size_t n_gpus, n_nodes;
 };
 
-static int pass_on(struct session_frames *f, const struct one_frame *one, const char *name,
+static int pass_on(struct session_file_frames *f, const struct one_frame *one, const char *name,
 		   size_t nth, uint32_t n)
 {
 	struct gs_gpu_snapshot gpu = {.time_ns = (uint64_t)one->wall_ns,
@@ -215,7 +215,8 @@ static int pass_on(struct session_frames *f, const struct one_frame *one, const 
 }
 
 /* The GPUs from there on that are of one node. */
-static int take_node(struct session_frames *f, const struct one_frame *one, size_t nth, size_t *at)
+static int take_node(struct session_file_frames *f, const struct one_frame *one, size_t nth,
+		     size_t *at)
 {
 	char name[GS_HOST_NAME_BYTES] = "", next[GS_HOST_NAME_BYTES];
 	size_t i = *at;
@@ -261,7 +262,7 @@ static size_t count_nodes(const json_t *frame, size_t n_gpus)
 	return n;
 }
 
-int session_frame_take(struct session_frames *frames, const json_t *frame)
+int session_file_take_frame(struct session_file_frames *frames, const json_t *frame)
 {
 	const char *time = json_string_value(json_object_get(frame, "time"));
 	struct one_frame one = {.json = frame,
@@ -279,9 +280,9 @@ int session_frame_take(struct session_frames *frames, const json_t *frame)
 	return r;
 }
 
-void session_frames_fini(struct session_frames *frames)
+void session_file_fini(struct session_file_frames *frames)
 {
 	free(frames->info);
 	free(frames->sample);
-	*frames = (struct session_frames){0};
+	*frames = (struct session_file_frames){0};
 }

@@ -56,7 +56,7 @@ static int skip_value(FILE *file, int c)
 	}
 }
 
-static int read_frames(struct session_frames *frames, FILE *file, struct gs_err *err)
+static int read_frames(struct session_file_frames *frames, FILE *file, struct gs_err *err)
 {
 	size_t k = 1;
 	int c = next_char(file);
@@ -73,7 +73,7 @@ static int read_frames(struct session_frames *frames, FILE *file, struct gs_err 
 		if (c == '{' && ungetc(c, file) != EOF)
 			frame = json_loadf(file, JSON_DISABLE_EOF_CHECK, &je);
 		if (frame)
-			r = session_frame_take(frames, frame);
+			r = session_file_take_frame(frames, frame);
 		json_decref(frame);
 		if (r == -EBADMSG && !frame)
 			return gs_err_set(err, r, "frame %zu cannot be read%s%s", k,
@@ -90,7 +90,7 @@ static int read_frames(struct session_frames *frames, FILE *file, struct gs_err 
 }
 
 /* The keys around the frames. Ours begin with the session's name, which gswarm-profiler does not write. */
-static int read_keys(struct session_frames *frames, FILE *file, struct gs_err *err)
+static int read_keys(struct session_file_frames *frames, FILE *file, struct gs_err *err)
 {
 	bool found = false;
 	char key[32];
@@ -123,12 +123,12 @@ static int read_keys(struct session_frames *frames, FILE *file, struct gs_err *e
 int gs_session_file_read(FILE *file, gs_session_file_fn fn, void *ctx,
 			 struct gs_session_file_stats *ret_stats, struct gs_err *err)
 {
-	struct session_frames frames = {.fn = fn, .ctx = ctx, .stats = ret_stats};
+	struct session_file_frames frames = {.fn = fn, .ctx = ctx, .stats = ret_stats};
 	int r;
 
 	*ret_stats = (struct gs_session_file_stats){.is_foreign = true};
 	r = read_keys(&frames, file, err);
-	session_frames_fini(&frames);
+	session_file_fini(&frames);
 	return r;
 }
 

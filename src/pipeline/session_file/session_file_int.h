@@ -6,7 +6,7 @@
 
 #include "pipeline/session_file/session_file.h"
 
-struct session_frames { /* what frames are read into */
+struct session_file_frames { /* what frames are read into */
 	gs_session_file_fn fn;
 	void *ctx;
 	struct gs_session_file_stats *stats;
@@ -17,8 +17,8 @@ struct session_frames { /* what frames are read into */
 
 /* Passes on a snapshot for each node of the frame. -EBADMSG: it has no time, or GPUs that are not
  * "host:index:name"; -ENOMEM; or what fn returned. */
-int session_frame_take(struct session_frames *frames, const json_t *frame);
+int session_file_take_frame(struct session_file_frames *frames, const json_t *frame);
 
-void session_frames_fini(struct session_frames *frames);
+void session_file_fini(struct session_file_frames *frames);
 
 #endif
