@@ -3,6 +3,7 @@ interfaces, made by protoc when the test runs."""
 
 import contextlib
 import importlib
+import json
 import os
 import shutil
 import signal
@@ -121,3 +122,33 @@ class Node:
     def stop(self):
         self.live.interrupt(signal.SIGTERM)
         return self.live.finish()
+
+
+def check_import(t, h, session):
+    """Sessions in JSON become recordings: what the last frame has is in the last sample; gswarm-profiler's rx and tx are changed back."""
+    h.session('export', session, '--compat', 'gswarm', '-o', t.path('texts.json'))
+    texts, own = (json.loads(harness.read_text(t.path(f'{name}.json'))) for name in ('texts', session))
+    with open(t.path('foreign.json'), 'w') as f:
+        json.dump({'frames': texts['frames'], 'summary_by_device': {}, 'summary_by_client': {}, 'request_time_info': {}}, f)
+    frame = own['frames'][-1]
+    wanted = {id: {key: frame[of][i] for key, of in (('utilization_ratio', 'gpu_util'), ('rx', 'dram_bandwidth_rx'), ('tx', 'dram_bandwidth_tx'))}
+              for i, id in enumerate(frame['gpu_id']) if frame['available'][i]}  # fmt: skip
+    t.true('directions differ', any(v['rx'] and v['rx'] != v['tx'] for v in wanted.values()), wanted)
+    for name in (session, 'texts', 'foreign'):
+        out = t.path(f'{name}.in.gst')
+        said = t.tool('report', t.path(f'{name}.json'), '-o', out, status=0).err
+        n = sum(sum(f['available']) for f in own['frames'])
+        t.match(f'{name}: samples', rf'{n} samples of GPUs in {len(own["frames"])} frames', said)
+        t.equal(f'{name}: is foreign', 'changed back' in said, name == 'foreign')
+        top = json.loads(t.tool('top', '--once', '--json', '--replay', out, status=0).out)
+        rx, tx = ('tx', 'rx') if name == 'foreign' else ('rx', 'tx')
+        for gpu in top['gpus']:
+            want = wanted[f'{top["host_name"]}:{gpu["index"]}:{gpu["name"]}']
+            for key, value, unit in (('utilization_ratio', want['utilization_ratio'], 100), ('pcie_rx_bytes_per_second', want[rx], 1e-9),
+                                     ('pcie_tx_bytes_per_second', want[tx], 1e-9)):  # fmt: skip
+                t.true(f'{name}: {key}', value is None or abs(gpu[key] * unit - value) <= 0.011, (gpu.get(key), value))
+    for text, says in (('{"frames": [', 'frame 1 cannot be read'), ('{"frames": []}', 'no GPU has a sample in it')):
+        with open(t.path('bad.json'), 'w') as f:
+            f.write(text)
+        t.match('one line', says, t.tool('report', t.path('bad.json'), '-o', t.path('bad.gst'), status=1).err)
+        t.true('no file is left', not os.path.exists(t.path('bad.gst')))
