@@ -48,6 +48,24 @@ def whole(t):
     t.equal('uid and pace', (board['uid'], board['refresh'], board['schemaVersion']), ('eds0ik162c8hsd', '10s', 39))
 
 
+# What has no "?" in @grafana/schema 11.6 (VizLegendOptions, VizTooltipOptions, ReduceDataOptions). A dashboard of version 37 or later is
+# not completed by Grafana's migrations, which for older ones set showLegend.
+REQUIRED = {'legend': {'calcs', 'displayMode', 'placement', 'showLegend'}, 'tooltip': {'mode', 'sort'}, 'reduceOptions': {'calcs'}}
+
+
+@case("options of panels are complete, as Grafana's schema wants them", needs=None)
+def options(t):
+    seen = set()
+    for name in (*MYSQL, *PROMETHEUS):
+        board = board_of(name)
+        t.true(f'{name}: not migrated', board['schemaVersion'] >= 37)
+        for p in panels(board):
+            for key in REQUIRED.keys() & p.get('options', {}).keys():
+                t.equal(f'{name}: {key} of {p["title"]} lacks', sorted(REQUIRED[key] - p['options'][key].keys()), [])
+                seen.add(key)
+    t.equal('kinds seen', seen, REQUIRED.keys())
+
+
 @case("queries fit MySQL, too: its reserved words are in backticks", needs=None)
 def reserved_words(t):
     for name in MYSQL:
