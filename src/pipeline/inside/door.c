@@ -221,7 +221,8 @@ int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
 		return 1;
 	if (in->n_late == INSIDE_LATE_MAX ||
 	    (door != GS_COMPANION_PYTHON && !has_library(pid, door)))
-		return 1;
+		/* The end stops both looks halfway. */
+		return gs_guard_stopped() ? -EAGAIN : 1;
 	in->late[in->n_late++] =
 		(struct late_process){.pid = pid, .door = door, .since_ns = gs_clock_mono_ns()};
 	return -EAGAIN;
