@@ -190,7 +190,7 @@ def pingpong(t):
 
 @case('a thread that waits for a mutex waits for a lock')
 def lock(t):
-    with subprocess.Popen([program(), 'lock', '0.5'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as load:
+    with subprocess.Popen([program(), 'locks', '0.5'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as load:
         try:
             t.equal('ready', load.stdout.readline(), 'ready\n')
             rows = {r['pid']: r for r in watch(t, '-p', str(load.pid), load=('release', load.pid))['rows']}

@@ -8,8 +8,8 @@
  *   burn S         one thread computes for S seconds
  *   nap S          sleeps by nanosleep, poll of nothing, select of nothing: a third each
  *   pingpong N     two processes, a byte through two pipes N times
- *   lock S         once it is released: a second thread waits for a mutex that is held for S seconds;
- *                  says how long it did
+ *   lock S         a second thread waits for a mutex that is held for S seconds; says how long it did
+ *   locks S        the same twice, first for a moment; the second time when it is released
  *   release PID    lets that program go on, and ends when it has ended
  *   direct FILE    reads FILE past the page cache
  *   cached FILE    reads FILE through it, twice
@@ -207,7 +207,7 @@ static void *wait_for_mutex(void *none)
 	return NULL;
 }
 
-static void hold_mutex(double s)
+static int lock(double s)
 {
 	pthread_t t;
 	double begin;
@@ -223,9 +223,10 @@ static void hold_mutex(double s)
 	/* Waits as long as the other thread still waits for a processor, by the same system call. */
 	pthread_join(t, NULL);
 	fprintf(stderr, "%.9f\n", now() - begin);
+	return 0;
 }
 
-static int lock(double s)
+static int lock_twice(double s)
 {
 	sigset_t go;
 	int signal;
@@ -234,12 +235,11 @@ static int lock(double s)
 	sigaddset(&go, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &go, NULL);
 	/* Once before: later no page and no file of it is new, whose coming is a wait in the kernel. */
-	hold_mutex(0.01);
+	lock(0.01);
 	puts("ready");
 	fflush(stdout);
 	sigwait(&go, &signal);
-	hold_mutex(s);
-	return 0;
+	return lock(s);
 }
 
 static int release(pid_t pid)
@@ -483,6 +483,8 @@ int main(int argc, char **argv)
 		return pingpong(atol(arg));
 	if (!strcmp(what, "lock"))
 		return lock(atof(arg));
+	if (!strcmp(what, "locks"))
+		return lock_twice(atof(arg));
 	if (!strcmp(what, "release"))
 		return release((pid_t)atol(arg));
 	if (!strcmp(what, "direct"))
