@@ -202,14 +202,11 @@ static bool is_over_due(struct gs_inside *in, const struct late_process *l)
 	       (age_ns > GRACE_NS && !has_library(l->pid, l->door));
 }
 
-int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
+static int decide_process(struct gs_inside *in, uint32_t pid, enum gs_companion_door door)
 {
-	enum gs_companion_door door;
 	struct late_process *l;
 
-	if (!in || !find_door(in, path, &door))
-		return 1;
-	if (!pid || is_inside(in, pid, door, true))
+	if (is_inside(in, pid, door, true))
 		return 0;
 	/* Of a process that ran already it is known; in its children nothing of that holds. */
 	if (door == GS_COMPANION_PYTHON && expected_of(in, pid))
@@ -221,21 +218,32 @@ int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
 		return 1;
 	if (in->n_late == INSIDE_LATE_MAX ||
 	    (door != GS_COMPANION_PYTHON && !has_library(pid, door)))
-		/* The end stops both looks halfway. */
-		return gs_guard_stopped() ? -EAGAIN : 1;
+		return 1;
 	in->late[in->n_late++] =
 		(struct late_process){.pid = pid, .door = door, .since_ns = gs_clock_mono_ns()};
 	return -EAGAIN;
 }
 
+int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
+{
+	enum gs_companion_door door;
+	int r;
+
+	if (!in || !find_door(in, path, &door))
+		return 1;
+	r = pid ? decide_process(in, pid, door) : 0;
+	/* The end of a trace stops what looks for files and libraries halfway: not found says nothing. */
+	return r == 1 && gs_guard_stopped() ? -EAGAIN : r;
+}
+
 uint32_t gs_inside_next_late(struct gs_inside *in, struct gs_inside_late *ret_late)
 {
-	for (unsigned i = 0; in && i < in->n_late; i++) {
+	for (unsigned i = 0; in && i < in->n_late && !gs_guard_stopped(); i++) {
 		struct late_process *l = &in->late[i];
 
 		if (is_inside(in, l->pid, l->door, true))
 			forget_late(in, l);
-		else if (!l->is_asked && is_over_due(in, l)) {
+		else if (!l->is_asked && is_over_due(in, l) && !gs_guard_stopped()) {
 			l->is_asked = true;
 			ret_late->what = doors[index_of(l->door)].what;
 			ret_late->gap_ns = gs_clock_mono_ns() - l->since_ns;
