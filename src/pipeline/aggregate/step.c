@@ -312,6 +312,8 @@ void aggregate_step_seek(const struct gs_aggregate *v, struct step_thread *t)
 	t->run->n_usual = best.n_usual;
 	for (uint32_t i = 0; i < t->n; i++)
 		count_in_step(v, t->run, &t->calls[i]);
+	if (t->run->is_marked && !t->marked_ns)
+		t->marked_ns = t->run->first_ns;
 }
 
 /* Nothing was found yet: looks each time that there are twice as many calls. */

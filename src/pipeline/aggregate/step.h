@@ -75,6 +75,7 @@ struct step_thread {
 	uint32_t n, n_next;        /* calls that are kept; with how many steps are sought again */
 	uint64_t seq, last_called; /* calls so far; of marks: as of the last one */
 	uint64_t first_ns, last_ns;
+	uint64_t marked_ns;      /* its first step that the program marks; 0: none */
 	struct step_run *run;    /* of runs; NULL: none is found yet */
 	struct step_run *best;   /* of runs; one that came to an end; NULL: none did */
 	struct step_run runs[2]; /* the one that goes on, and the best that ended */

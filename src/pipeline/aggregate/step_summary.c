@@ -4,7 +4,7 @@
 /* Steps that are part of a larger one, or of a small part of the thread's time, are none. */
 static bool is_sound(const struct step_thread *t, const struct step_run *r)
 {
-	uint64_t from_ns = r && r->is_marked ? r->first_ns : t->first_ns;
+	uint64_t from_ns = r && r->is_marked ? t->marked_ns : t->first_ns;
 
 	return r && r->n_regular + 1 >= STEP_LEAST && r->sum_ns >= (t->last_ns - from_ns) / 2 &&
 	       r->n_odd <= r->n_regular / 4 && !aggregate_step_is_part(r);
