@@ -28,8 +28,8 @@ void cmd_hint_import(const char *path)
 	GS_FCLOSE FILE *file = fopen(path, "re");
 	int c = file ? getc(file) : EOF;
 
-	/* No recording begins with a letter or a bracket, whatever its name ends in. */
-	if (c != EOF && (isprint(c) || isspace(c)))
+	/* No recording begins with a letter or a bracket. */
+	if (c != EOF && (isprint(c) || isspace(c)) && !cmd_is_import(path))
 		gs_cli_print_message(
 			"a trace of PyTorch's profiler or of eACGM, or a session, becomes a recording by `gpuscope report %s -o FILE.gst`; a job report is for --compare",
 			path);
@@ -84,7 +84,9 @@ static int take_snapshot(void *ctx, const struct gs_node_snapshot *snapshot)
 		.start_ns = snapshot->time_ns, .host = snapshot->name, .command = in->file};
 	int r = in->last_ns ? 0 : gs_recording_put_samples_begin(&in->records, &about);
 
-	in->last_ns = snapshot->time_ns;
+	/* Local times may go back. */
+	if (snapshot->time_ns > in->last_ns)
+		in->last_ns = snapshot->time_ns;
 	if (r == 0)
 		r = gs_node_encode(&in->records, snapshot);
 	return r < 0 ? r : push_records(in);
@@ -100,7 +102,7 @@ static void report_session(const char *file, const struct gs_session_file_stats 
 	gs_cli_print_message("%s: %llu samples of GPUs in %llu frames%s", file,
 			     (unsigned long long)s->n_samples, (unsigned long long)s->n_frames,
 			     away);
-	if (s->is_foreign)
+	if (s->n_foreign)
 		gs_cli_print_message(
 			"%s: written by gswarm-profiler, which confuses rx and tx of PCIe: they are changed back",
 			file);

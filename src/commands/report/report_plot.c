@@ -55,11 +55,12 @@ static int add_json(struct gs_plot *plot, const char *path, struct gs_err *err)
 {
 	GS_FCLOSE FILE *f = fopen(path, "re");
 	struct gs_session_file_stats stats;
+	int r;
 
 	if (!f)
 		return gs_err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
-	return gs_err_prefix(err, gs_session_file_read(f, add_snapshot, plot, &stats, err), "%s",
-			     path);
+	r = gs_session_file_read(f, add_snapshot, plot, &stats, err);
+	return r < 0 ? gs_err_prefix(err, r, "%s", path) : 0;
 }
 
 static int add_file(struct gs_plot *plot, const char *path, struct gs_err *err)

@@ -2,10 +2,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "pipeline/session_file/session_file_int.h"
 
-#define NAME_KEY   "session_name"
 #define FRAMES_KEY "frames"
+#define KEYS_MAX   8 /* that may come before one that tells */
 
 static int next_char(FILE *file)
 {
@@ -89,7 +90,22 @@ static int read_frames(struct session_file_frames *frames, FILE *file, struct gs
 	return 0;
 }
 
-/* The keys around the frames. Ours begin with the session's name, which gswarm-profiler does not write. */
+/* The list, or what one version of gswarm-profiler wrote: a list of that list alone. */
+static int read_list(struct session_file_frames *frames, FILE *file, struct gs_err *err)
+{
+	int c = next_char(file), r;
+
+	if (c != '[') {
+		ungetc(c, file);
+		return read_frames(frames, file, err);
+	}
+	r = read_frames(frames, file, err);
+	if (r == 0 && next_char(file) != ']')
+		r = gs_err_set(err, -EBADMSG, "there is more than one list of frames");
+	return r;
+}
+
+/* The keys around the frames. */
 static int read_keys(struct session_file_frames *frames, FILE *file, struct gs_err *err)
 {
 	bool found = false;
@@ -102,19 +118,19 @@ static int read_keys(struct session_file_frames *frames, FILE *file, struct gs_e
 		if (c != '"' || rest_of_text(file, key, sizeof(key)) < 0 || next_char(file) != ':')
 			return gs_err_set(err, -EBADMSG, "it is not JSON, or it is cut off");
 		c = next_char(file);
-		if (strcmp(key, NAME_KEY) == 0)
-			frames->stats->is_foreign = false;
 		if (strcmp(key, FRAMES_KEY) != 0) {
 			r = skip_value(file, c);
 		} else if (c == '[') {
 			found = true;
-			r = read_frames(frames, file, err);
+			r = read_list(frames, file, err);
 			if (r < 0)
 				return r;
 		} else {
 			r = -EBADMSG;
 		}
 	}
+	if (r < 0 && found)
+		return gs_err_set(err, -EBADMSG, "it is cut off behind its frames");
 	if (r < 0 || !found)
 		return gs_err_set(err, -EBADMSG, "no frames: this is not the JSON of a session");
 	return 0;
@@ -126,10 +142,22 @@ int gs_session_file_read(FILE *file, gs_session_file_fn fn, void *ctx,
 	struct session_file_frames frames = {.fn = fn, .ctx = ctx, .stats = ret_stats};
 	int r;
 
-	*ret_stats = (struct gs_session_file_stats){.is_foreign = true};
+	*ret_stats = (struct gs_session_file_stats){0};
 	r = read_keys(&frames, file, err);
 	session_file_fini(&frames);
 	return r;
+}
+
+/* Of ours the session's name is one of the first; gswarm-profiler's frames come first or last. */
+static bool is_session_key(const char *key)
+{
+	static const char *const keys[] = {FRAMES_KEY, "session_name", "summary_by_device",
+					   "summary_by_client", "request_time_info"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(keys); i++)
+		if (strcmp(key, keys[i]) == 0)
+			return true;
+	return false;
 }
 
 bool gs_session_file_is_one(FILE *file)
@@ -137,16 +165,16 @@ bool gs_session_file_is_one(FILE *file)
 	bool known = false, goes_on = fseek(file, 0, SEEK_SET) == 0 && next_char(file) == '{';
 	char key[32];
 
-	while (goes_on && !known) {
+	for (int n = 0; goes_on && !known && n < KEYS_MAX; n++) {
 		int c = next_char(file);
 
-		if (c == ',')
+		if (n && c == ',')
 			c = next_char(file);
 		if (c != '"' || rest_of_text(file, key, sizeof(key)) < 0 || next_char(file) != ':')
 			break;
-		known = strcmp(key, NAME_KEY) == 0 || strcmp(key, FRAMES_KEY) == 0;
+		known = is_session_key(key);
 		c = next_char(file);
-		/* Both come before any other array or object, which may be long. */
+		/* Those of others that are arrays or objects may be long. */
 		goes_on = c != '[' && c != '{' && skip_value(file, c) == 0;
 	}
 	rewind(file);

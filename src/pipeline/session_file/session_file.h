@@ -12,19 +12,19 @@
 #include "core/base/err.h"
 #include "model/node/host.h"
 
-/* Takes the GPUs of one node in one frame, and what is known of the machine; lent. Not 0: reading ends
- * with that. */
+/* Takes the GPUs of one node in one frame, and what is known of the machine; lent. 0, or a negative errno,
+ * which ends the reading. */
 typedef int (*gs_session_file_fn)(void *ctx, const struct gs_node_snapshot *snapshot);
 
 struct gs_session_file_stats {
 	uint64_t n_frames;
 	uint64_t n_samples; /* of GPUs */
 	uint64_t n_absent;  /* of GPUs of nodes that were away then: they are left out */
-	/* gswarm-profiler wrote it: its rx and tx are changed back, which it confuses. */
-	bool is_foreign;
+	/* Of n_frames: gswarm-profiler wrote them, which confuses rx and tx: they are changed back. */
+	uint64_t n_foreign;
 };
 
-/* Is it the JSON of a session? By its first keys; the file stands at its begin then. False for a pipe. */
+/* Is it the JSON of a session? By its first key that tells; the file stands at its begin then. False for a pipe. */
 bool gs_session_file_is_one(FILE *file);
 
 /* All frames, in their order. -EBADMSG: err says which part is not as it should be; what was before it

@@ -13,6 +13,7 @@ struct session_file_frames { /* what frames are read into */
 	struct gs_gpu_info *info;     /* owned; of the GPUs of one node */
 	struct gs_gpu_sample *sample; /* likewise */
 	size_t info_room, sample_room;
+	bool has_pcie; /* gswarm-profiler says 0 of GPUs without counters, too: until another value has come */
 };
 
 /* Passes on a snapshot for each node of the frame. -EBADMSG: it has no time, or GPUs that are not

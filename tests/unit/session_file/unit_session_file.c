@@ -86,7 +86,7 @@ static void sessions_of_gswarm(void **state)
 
 	if (read_text(&seen, good, &err) < 0)
 		fail_msg("%s", err.text);
-	assert_true(seen.stats.is_foreign);
+	assert_int_equal(seen.stats.n_foreign, 1);
 	assert_int_equal(seen.stats.n_frames, 1);
 	assert_int_equal(seen.stats.n_samples, 2);
 	assert_int_equal(seen.n_snapshots, 2);
@@ -129,7 +129,7 @@ static void our_own_sessions(void **state)
 		"\"nvlink_tx\":[\"1024\",null,null,null],\"dram_active\":[40,null,null,null],"
 		"\"extra_metrics\":[{\"power_watts\":300,\"energy_joules\":5,\"x\":null},null,null,"
 		"{}]},\n"
-		"{\"time\":\"2026-05-30T10:00:01Z\",\"gpu_id\":[\"h:0:A\"],\"gpu_util\":[35]} ],"
+		"{\"time\":\"2026-05-30T10:00:01Z\",\"gpu_id\":[\"h:0:A\"],\"available\":[true],\"gpu_util\":[35]} ],"
 		"\"account\": {\"frames\": []}, \"e\": 1 }\n";
 	struct gs_err err = {{0}};
 	char cut[sizeof(text)];
@@ -137,7 +137,7 @@ static void our_own_sessions(void **state)
 
 	if (read_text(&seen, text, &err) < 0)
 		fail_msg("%s", err.text);
-	assert_false(seen.stats.is_foreign);
+	assert_int_equal(seen.stats.n_foreign, 0);
 	assert_int_equal(seen.n_snapshots, 2);
 	assert_int_equal(seen.n, 4); /* one was not there */
 	assert_int_equal(seen.stats.n_absent, 1);
@@ -165,6 +165,64 @@ static void our_own_sessions(void **state)
 	}
 }
 
+/* As its versions wrote them: summaries before the frames, the list in a list, zeros where nothing is counted. */
+static void forms_of_gswarm(void **state)
+{
+	static const char text[] =
+		"{\"summary_by_device\":{\"h:0:A\":{\"x\":[1]}},\"request_time_info\":{},\"frames\":[["
+		"{\"time\":\"2026-05-30T10:00:00+0200\",\"gpu_id\":[\"h:0:A\"],\"dram_bandwidth_rx\":[\"0.00\"],"
+		"\"dram_bandwidth_tx\":[\"0.00\"]},"
+		"{\"time\":\"2026-05-30T10:00:01+0200\",\"gpu_id\":[\"h:0:A\"],\"dram_bandwidth_rx\":[\"0.00\"],"
+		"\"dram_bandwidth_tx\":[\"2.00\"]}]]}";
+	static const char *const bad[] = {
+		"{\"frames\":[[],[]]}",
+		"{\"frames\":[[]}",
+		"{\"frames\":[{\"time\":\"2026-05-30T10:00:00+020\",\"gpu_id\":[]}]}",
+		"{\"frames\":[{\"time\":\"2026-05-30T10:00:00 or so\",\"gpu_id\":[]}]}",
+	};
+	struct gs_err err = {{0}};
+	struct seen seen;
+
+	if (read_text(&seen, text, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(seen.stats.n_frames, 2);
+	assert_int_equal(seen.stats.n_foreign, 2);
+	assert_int_equal(seen.wall_ns[0], 1780128000000000000ll);
+	assert_value(&seen, 0, GS_GPU_PCIE_RX_BPS, NAN);
+	assert_value(&seen, 1, GS_GPU_PCIE_RX_BPS, 2048);
+	assert_value(&seen, 1, GS_GPU_PCIE_TX_BPS, 0);
+	for (size_t i = 0; i < GS_ARRAY_LEN(bad); i++)
+		if (read_text(&seen, bad[i], &err) != -EBADMSG)
+			fail_msg("%s is taken", bad[i]);
+}
+
+#define LONG_NAME "a-machine-with-a-very-long-name-in-rack-42-unit-7-of-the-last-row-in-hall-b/m"
+
+/* Nodes that share a host's name have their instance and machine in theirs. */
+static void names_of_nodes(void **state)
+{
+	static const char text[] =
+		"{\"session_name\":\"s\",\"frames\":[{\"time\":\"2026-05-30T10:00:00Z\",\"gpu_id\":["
+		"\"h/a:1:0:A\",\"" LONG_NAME "1:2:A\",\"" LONG_NAME "2:3:A\"],"
+		"\"client_id\":[\"other\",\"" LONG_NAME "2\",\"h/a:1\",\"" LONG_NAME "1\"],"
+		"\"dram_util\":[\"1\",\"20\",\"30\",\"40\"]}]}";
+	struct gs_err err = {{0}};
+	struct seen seen;
+
+	if (read_text(&seen, text, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(seen.n_snapshots, 3);
+	assert_string_equal(seen.host[0], "h/a:1");
+	assert_string_equal(seen.info[0].name, "A");
+	assert_int_equal(seen.info[0].index, 0);
+	assert_string_not_equal(seen.host[1], seen.host[2]);
+	assert_memory_equal(seen.host[1], LONG_NAME, 40);
+	assert_int_equal(seen.info[2].index, 3);
+	assert_true(seen.machine[0].mem_used_ratio == 0.3);
+	assert_true(seen.machine[1].mem_used_ratio == 0.4);
+	assert_true(seen.machine[2].mem_used_ratio == 0.2);
+}
+
 static bool is_one(const char *text)
 {
 	GS_FCLOSE FILE *f = fmemopen((void *)text, strlen(text), "r");
@@ -178,6 +236,7 @@ static void by_the_first_keys(void **state)
 {
 	assert_true(is_one("{\n  \"frames\": ["));
 	assert_true(is_one("{\"session_name\":\"a\""));
+	assert_true(is_one("{\"summary_by_device\": {"));
 	assert_true(is_one("{\"version\": 1, \"session_name\":\"a\""));
 	assert_false(is_one("{\"version\": 1, \"jobs\": [], \"frames\": []}"));
 	assert_false(is_one("{\"traceEvents\": []}"));
@@ -206,10 +265,9 @@ static void a_taker_that_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sessions_of_gswarm),
-		cmocka_unit_test(our_own_sessions),
-		cmocka_unit_test(by_the_first_keys),
-		cmocka_unit_test(a_taker_that_fails),
+		cmocka_unit_test(sessions_of_gswarm), cmocka_unit_test(our_own_sessions),
+		cmocka_unit_test(forms_of_gswarm),    cmocka_unit_test(names_of_nodes),
+		cmocka_unit_test(by_the_first_keys),  cmocka_unit_test(a_taker_that_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
