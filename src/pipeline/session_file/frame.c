@@ -125,7 +125,7 @@ static size_t find_client(struct one_frame *one, const char *id)
 	return SIZE_MAX;
 }
 
-/* A name that is too long keeps its begin, and what tells it from others that begin so. */
+/* A name that is too long keeps its begin, and a number that differs from those of others that begin so. */
 static void put_host(char *out, size_t out_bytes, const char *name, size_t bytes)
 {
 	char all[512];

@@ -6,7 +6,7 @@
 #include "pipeline/session_file/session_file_int.h"
 
 #define FRAMES_KEY "frames"
-#define KEYS_MAX   8 /* that may come before one that tells */
+#define KEYS_MAX   8 /* that may come before one of a session */
 
 static int next_char(FILE *file)
 {
@@ -130,7 +130,7 @@ static int read_keys(struct session_file_frames *frames, FILE *file, struct gs_e
 		}
 	}
 	if (r < 0 && found)
-		return gs_err_set(err, -EBADMSG, "it is cut off behind its frames");
+		return gs_err_set(err, -EBADMSG, "it is cut off after its frames");
 	if (r < 0 || !found)
 		return gs_err_set(err, -EBADMSG, "no frames: this is not the JSON of a session");
 	return 0;

@@ -24,7 +24,7 @@ struct gs_session_file_stats {
 	uint64_t n_foreign;
 };
 
-/* Is it the JSON of a session? By its first key that tells; the file stands at its begin then. False for a pipe. */
+/* Is it the JSON of a session? By its first keys; the file stands at its begin then. False for a pipe. */
 bool gs_session_file_is_one(FILE *file);
 
 /* All frames, in their order. -EBADMSG: err says which part is not as it should be; what was before it
