@@ -10,7 +10,7 @@ import time
 
 from agent_help import Agent, config_text
 from cluster_help import Stubs, messages
-from harness import Skip, case, main, page_report, wait_until
+from harness import Skip, case, main, page_report, read_text, wait_until
 from job_help import FINISHED, LANE_OF_USER, PARTIAL, RUNNING, USER, again, ask, batch, end, job, kill, rest, rounded, rows, spin, waits
 from page_help import Head
 
@@ -131,7 +131,12 @@ def of_agent(t):
     t.equal('nothing lost', a.metrics()['gpuscope_agent_head_lost_job_reports_total'], 0)
     p = spin_in(group)
     try:
-        wait_until(lambda: any(r['state'] == RUNNING for r in of_group(head)), 60, 'it runs again')
+        try:
+            wait_until(lambda: any(r['state'] == RUNNING for r in of_group(head)), 60, 'it runs again')
+        except AssertionError:
+            t.note(f'in the group: {read_text(f"{group}/cgroup.procs").split()}, started: {p.pid}; rows: {[(r["state"], r["report"][:8]) for r in of_group(head)]}')
+            t.note({k: v for k, v in a.metrics().items() if k.startswith(('gpuscope_agent_head', 'gpuscope_agent_job'))})
+            raise
         before = len(of_group(head))
         a.stop()
         t.equal('the agent ended before the job', [r['state'] for r in of_group(head)][-1], PARTIAL)
