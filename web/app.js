@@ -149,7 +149,7 @@ addEventListener('keydown', e => {
 })
 whoAmI().then(show)
 listen((event, data) => {
-	live.textContent = event === 'state' ? `live · ${data.gpus} GPUs` : 'live'
+	live.textContent = event === 'state' ? `live · ${data.gpus} ${data.gpus === 1 ? 'GPU' : 'GPUs'}` : 'live'
 	/* A busy head or a slow machine is asked less often. */
 	if (performance.now() - last < Math.max(900, slow * 8, data.gpus > 500 ? 2500 : 0)) return
 	last = performance.now()

@@ -148,7 +148,7 @@ void trace_keep_ask_signal(struct trace_keep *k, const struct signalfd_siginfo *
 		 gs_explain_number_text(s->ssi_int, why + strlen(head), sizeof(why) - strlen(head)))
 		trace_keep_ask(k, 0, why);
 	else
-		trace_keep_ask(k, 0, "asked for by SIGUSR1");
+		trace_keep_ask(k, 0, "requested by a user");
 }
 
 /* --- files --- */
