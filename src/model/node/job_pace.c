@@ -61,7 +61,8 @@ static double network_ns(const struct gs_job_pace_process *p)
 	/* What returns without data, as at the end of a timeout, is no operation. */
 	double calls = (double)(io->reads + io->writes) - (double)io->errors;
 	double bytes = (double)(w->net_sent_bytes + w->net_received_bytes);
-	double leaves = (double)(w->switches_voluntary + w->switches_forced);
+	/* Each ends a wait; a processor that others take away does not. */
+	double leaves = (double)w->switches_voluntary;
 	bool is_quiet = p->knows_net
 				? calls < NET_OPERATIONS * s && bytes < NET_BYTES * s
 				: leaves < NET_WAKES * s && (double)p->elapsed_ns > SWITCHES_NS;
@@ -73,7 +74,7 @@ static double network_ns(const struct gs_job_pace_process *p)
 static double lock_ns(const struct gs_taskstats *w)
 {
 	double ns = (double)w->time_ns[GS_TIME_LOCK] - (double)w->idle_ns;
-	double leaves = (double)(w->switches_voluntary + w->switches_forced);
+	double leaves = (double)w->switches_voluntary;
 
 	return leaves > 0 && ns / leaves > LOCK_WAIT_NS ? 0 : ns;
 }

@@ -129,10 +129,11 @@ static void helpers_decide_nothing(void **state)
 	one_process(&u.pace, GS_TIME_NETWORK, 1, 1);
 	gs_job_report_figures_of(&u, &f);
 	assert_true(f.v[GS_FIGURE_NET] == 0 && f.v[GS_FIGURE_IDLE] == 100);
-	/* Without probes: hardly ever awake, and a hundred times a second. */
+	/* Without probes: hardly ever awake, while others take its processor away, and a hundred times a second. */
 	for (int often = 0; often <= 1; often++) {
 		struct gs_taskstats w = {.time_ns[GS_TIME_NETWORK] = 10 * S,
-					 .switches_voluntary = often ? 1000 : 20};
+					 .switches_voluntary = often ? 1000 : 20,
+					 .switches_forced = often ? 0 : 1000};
 
 		u.pace = (struct gs_job_pace){0};
 		gs_job_pace_add(&u.pace,
