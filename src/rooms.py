@@ -344,7 +344,7 @@ ROOMS = [
     Room("output/tui", NODE + " analysis/gpu_health output/screen", "ncursesw",
          "the screen of `gpuscope top`",
          "ncurses (`term.c` alone); what comes first"),
-    Room("library/gpuscope", NODE + " core/text model/summary model/gpu_work sources/identity sources/uprobe sources/program sources/probefile sources/gpu sources/sampler pipeline/recording pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/ingest analysis/rules analysis/explain analysis/gpu_health output/report output/node_report output/findings output/hang_watch output/trace_export", "threads",
+    Room("library/gpuscope", NODE + " core/text model/summary model/gpu_work sources/identity sources/uprobe sources/program sources/probefile sources/gpu sources/device_cgroup sources/sampler pipeline/recording pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/ingest analysis/rules analysis/explain analysis/gpu_health output/report output/node_report output/findings output/hang_watch output/trace_export", "threads",
          "libgpuscope: `include/gpuscope/gpuscope.h` above the rooms that the program is made of",
          "handles, lifetimes of borrowed data; the version script"),
     Room("server/openapi", BASE + " core/text", "",

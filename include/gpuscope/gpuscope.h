@@ -658,6 +658,59 @@ struct gs_sample {
 	size_t n_processes;
 };
 
+/* ---- NVIDIA's devices and control groups ---- */
+
+/* A container loses its GPUs when the rules of its control group are written again by a program that does not
+ * know of them, such as systemd after `systemctl daemon-reload`. These functions give the group of a process
+ * lasting access, as `gpuscope devices` does: in the rules of version 1, in the eBPF program of version 2, which
+ * is replaced and never detached, and in a drop-in of systemd. They have no handle and no state, and are
+ * thread-safe. gpuscope-devices(8) lists the rights that they need. */
+
+enum gs_devices_flag {
+	GS_DEVICES_HELD = 1,       /* the devices that the process has open, not all of NVIDIA's */
+	GS_DEVICES_ANCESTORS = 2,  /* also in the groups above, where their rules forbid */
+	GS_DEVICES_NO_DROP_IN = 4, /* leave systemd's configuration as it is */
+};
+
+/* Set size. All else may be 0. */
+struct gs_devices_options {
+	size_t size;
+	uint32_t flags; /* enum gs_devices_flag, combined by or */
+	uint32_t pad;
+	const char *host_root; /* where the root of the host is mounted; NULL: "/" */
+};
+
+/* Set size. States are "absent", "unrestricted", "allowed", "granted", "forbidden", "revoked" and "unknown",
+ * valid for ever. */
+struct gs_devices_result {
+	size_t size;
+	const char *cgroup_v1,
+		*cgroup_v2;  /* state of the group in each version of control groups */
+	const char *drop_in; /* state of systemd's drop-in */
+	uint32_t is_open;    /* 1: nothing is known to forbid the devices; 0 after a revocation */
+	uint32_t n_changes;  /* rules, programs and files that this call changed */
+	char devices[512];   /* such as "195:* 511:0" */
+	/* Why a state is "forbidden" or "unknown", or why the call failed; "": nothing. */
+	char reason[512];
+};
+
+/* Checks whether the rules of the group of a process allow the devices; changes nothing. pid: as in /proc below
+ * host_root. options may be NULL. *ret_result is filled on failure, too. 0; -EINVAL: an option or a path is
+ * refused; -E2BIG; -ESRCH: no such process; -ENODEV: NVIDIA's driver is not loaded, or with GS_DEVICES_HELD the
+ * process has none of its devices open; -EPERM, -EACCES: a right is missing; -ENOTSUP: the group's program
+ * cannot be kept. */
+GS_PUBLIC int gs_devices_check(uint32_t pid, const struct gs_devices_options *options,
+			       struct gs_devices_result *ret_result);
+
+/* Allows the devices. Does what it can, also when it fails: *ret_result shows what. 0 and a state "forbidden":
+ * the rules of a group above still forbid them. Else as gs_devices_check(). */
+GS_PUBLIC int gs_devices_grant(uint32_t pid, const struct gs_devices_options *options,
+			       struct gs_devices_result *ret_result);
+
+/* Undoes what gs_devices_grant() did to this group, and only that. Else as gs_devices_check(). */
+GS_PUBLIC int gs_devices_revoke(uint32_t pid, const struct gs_devices_options *options,
+				struct gs_devices_result *ret_result);
+
 #ifdef __cplusplus
 }
 #endif

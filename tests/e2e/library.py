@@ -13,12 +13,13 @@ import sys
 import time
 
 import harness
+from devices_help import NULL, TUN, ZERO, at_root, groups, rules_program
 from harness import Skip, case, main, wait_until
 from top_help import nvml
 
 ROOT = os.path.abspath(os.path.join(harness.HERE, '../..'))
 BUILD = os.path.abspath(os.path.join(os.path.dirname(sys.argv[1]), '..'))
-EXAMPLES = ('trace_command', 'sample_gpus', 'read_recording', 'summary')
+EXAMPLES = ('trace_command', 'sample_gpus', 'read_recording', 'summary', 'device_access')
 STRICT = ['-Wall', '-Wextra', '-Werror', '-pedantic', '-g']
 # The same sources: as C11, without what GNU adds to it, and as C++.
 LANGUAGES = {'c': ['cc', '-std=c11', '-D_POSIX_C_SOURCE=200809L'], 'c++': ['c++', '-x', 'c++', '-std=c++11']}
@@ -313,6 +314,45 @@ def samples(t):
         t.match(f'{language}: the machine', rf'(?m)^machine {re.escape(os.uname().nodename)} cpus={os.cpu_count()} ', out)
     out, _ = lib.run(lib.build('sample_gpus'), '1', env={'NVML': '/nowhere/libnvidia-ml.so.1'})
     t.match('no driver', 'no_library: ', out)
+
+
+@case('each example is C11 and C++', timeout=120, needs=None)
+def both_languages(t):
+    lib = Installed(t)
+    t.equal('examples', sorted(n[:-2] for n in os.listdir(os.path.join(ROOT, 'examples/c')) if n.endswith('.c')), sorted(EXAMPLES))
+    for name in EXAMPLES:
+        for language in LANGUAGES:
+            t.true(f'{name} as {language}', os.path.getsize(lib.build(name, language)) > 0)
+
+
+@case('access to devices of NVIDIA\'s: checked, granted, revoked; what is refused', timeout=120, needs=None, beside='devices')
+def device_access(t):
+    if os.geteuid() != 0:
+        raise Skip('needs root')
+    lib = Installed(t)
+    program = lib.build('device_access', 'c++')
+
+    def access(action, pid, status, root=t.path('root')):
+        words = at_root(t, program, action, str(pid), root)
+        done = subprocess.run(words, capture_output=True, text=True, env=t.envs({'LD_LIBRARY_PATH': lib.folder}), timeout=60)
+        t.equal(f'{action}: status ({done.stderr})', done.returncode, status)
+        return dict(word.split('=', 1) for word in done.stdout.split(' devices=')[0].split()), done
+
+    with groups(t, 'library') as g:
+        g.attach(rules_program([(1, 3)]))
+        pid = g.start().pid
+        found, done = access('check', pid, 1)
+        t.equal('before', (found['v2'], found['changes']), ('forbidden', '0'))
+        t.match('why', rf'eBPF program {g.programs()[1][0]} of {g.name} forbids device (10|5):0', done.stderr)
+        found, done = access('grant', pid, 0)
+        t.equal('granted', (found['v2'], found['changes']), ('granted', '1'))
+        t.match('which', r'devices=10:\* 5:\*$', done.stdout.strip())
+        t.equal('the kernel agrees', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'ok'])
+        t.equal('now it is so', access('check', pid, 0)[0]['v2'], 'allowed')
+        t.equal('revoked', access('revoke', pid, 0)[0]['v2'], 'revoked')
+        t.equal('as before', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'EPERM'])
+    t.match('no process', 'no process|4194303', access('check', 4194303, 2)[1].stderr)
+    t.match('no number', '0 is no process', access('grant', 0, 2)[1].stderr)
 
 
 @case('only the functions of the header are visible', timeout=60, needs=None)
