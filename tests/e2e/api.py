@@ -92,7 +92,7 @@ def gswarm(t):
     status, r = h.json('POST', '/profiling/start', {'name': 'run'})
     t.equal('again', (status, r['success'], r['output_file'], r['error']['code']), (409, False, None, 'CONFLICT'))
     s = h.get('/status')
-    t.equal('it runs', (s['is_profiling'], s['output_filename']), (True, 'run.json'))
+    t.equal('it runs', (s['is_profiling'], s['output_filename']), (True, url))
     for body, wanted in [({'app_name': 'a', 'queue_time': 1, 'processing_time': 2, 'other_time': {'k': '0.5'}}, 200),
                          ({'app_name': '', 'queue_time': 1, 'processing_time': 2}, 400), ({'app_name': 'a', 'queue_time': -1, 'processing_time': 2}, 400),
                          ({'app_name': 'a', 'processing_time': 2}, 400), ({'app_name': 'a', 'queue_time': 1, 'processing_time': 2, 'other_time': []}, 400),

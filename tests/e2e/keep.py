@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 
 import harness
 from harness import case, main, wait_until
@@ -128,6 +129,32 @@ def at_finding(t):
     t.equal('the run went on', live.finish().status, 0)
     t.true('calls of both', n > 300 * 21, n)
     t.equal('readable', t.tool('explain', path, status=0).status, 0)
+
+
+@case('a process that fails: written, unless it is one that the chosen one started', timeout=90)
+def at_failure(t):
+    code = 'import ctypes, subprocess, sys, time\ncuda = ctypes.CDLL(sys.argv[1])\n' \
+           'for _ in range(100): cuda.cudaDeviceSynchronize(); time.sleep(0.01)\nsubprocess.run(["false"])\nsys.exit(int(sys.argv[2]))'  # fmt: skip
+    library = f'{harness.fake}/libcudart.so.13'
+    for status in (3, 0):
+        command = [sys.executable, '-c', code, library, str(status)]
+        run = t.trace('--keep-last', '1m', '--keep-on', 'death', '-o', f'command{status}.gst', command=command, status=status)
+        t.equal(f'files of a command with status {status}', len(glob.glob(f'command{status}*.gst')), int(status > 0))
+        if status:
+            t.match('why', r'process \d+ ended with exit status 3', run.err)
+        proc = subprocess.Popen(command, env=t.envs())
+        live = t.start_trace('--keep-last', '1m', '--keep-on', 'death', '--follow', '-o', f'process{status}.gst', '-p', str(proc.pid))
+        live.wait_err(r'libcudart\S*: \d+ probes')
+        proc.wait(timeout=30)
+        if status:
+            live.wait_err('wrote process3')
+        else:
+            time.sleep(2)
+        live.interrupt()
+        run = live.finish()
+        t.equal(f'files of a process with status {status}', len(glob.glob(f'process{status}*.gst')), int(status > 0))
+        if status:
+            t.match('why', rf'process {proc.pid} ended with exit status 3', run.err)
 
 
 @case('kill -9 of a traced process: written; an end in order: nothing', timeout=60)

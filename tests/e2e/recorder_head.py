@@ -83,7 +83,7 @@ def by_api(t):
     wait_until(lambda: listed()['files'], 60, 'the file')
     file = listed()['files'][0]
     t.equal('what is said of it', (file['job'][:6], file['bytes']), ('991131', os.path.getsize(on_disk(t)[0])))
-    t.equal('why', file['reason'], 'requested by a user' if keeps_attributes(t) else '')
+    t.equal('why', file['reason'], 'requested by a user (SIGUSR1)' if keeps_attributes(t) else '')
     t.equal('who may only read gets none', fetch(head, number, file['name'], READ)[0], 403)
     status, body = fetch(head, number, file['name'])
     with open(on_disk(t)[0], 'rb') as f:
@@ -282,7 +282,7 @@ def on_page(t):
     b.wait(f'{section}.querySelectorAll("tbody tr").length == 1', 'the file')
     t.equal('its name', b.run(f'{section}.querySelector("tbody tr td:nth-child(6)").innerText'), os.path.basename(on_disk(t)[0]))
     t.equal('its job, and who asked', b.run(f'[2, 4].map(i => {section}.querySelector(`tbody tr td:nth-child(${{i}})`).innerText)'),
-            ['991132 (claimed by root)', 'requested by a user' if keeps_attributes(t) else '–'])  # fmt: skip
+            ['991132 (claimed by root)', 'requested by a user (SIGUSR1)' if keeps_attributes(t) else '–'])  # fmt: skip
     b.wait(f'!{section}.innerText.includes("Requested")', 'nothing is requested any more')
     check(t, b, 'flight recorder')
     b.run(f'{section}.scrollIntoView()')

@@ -363,7 +363,9 @@ int gs_account_exit(__u64 *ctx)
 	account_move(a, GS_STATE_CPU, GS_INSIDE_NONE, now);
 	BPF_CORE_READ_INTO(&a->comm, p, comm);
 	*mark = 0;
+	/* As of wait(2). */
 	a->end_signal = p->exit_code & 0x7f;
+	a->exit_status = p->exit_code >> 8 & 0xff;
 	asm volatile("" ::: "memory");
 	a->ended = 1;
 	return 0;

@@ -88,6 +88,7 @@ static __always_inline void account_begin(struct task_struct *p, __u8 state, __u
 	}
 	a->parent_pid = ids_of(p->real_parent) >> 32;
 	a->end_signal = 0;
+	a->exit_status = 0;
 	a->thread = 0;
 	a->state = state;
 	a->inside = GS_INSIDE_NONE;

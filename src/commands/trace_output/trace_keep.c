@@ -114,14 +114,30 @@ static bool is_bad_end(unsigned number)
 	return false;
 }
 
-void trace_keep_ask_killed(struct trace_keep *k, uint32_t pid, unsigned number)
+/* The command, or a process that was named; not one of those that they started: a shell's test fails, and nothing
+ * is wrong. */
+static bool is_chosen(const struct trace_options *o, const struct gs_account_reading *r)
+{
+	for (size_t i = 0; i < o->n_pids; i++)
+		if ((uint32_t)o->pids[i] == r->pid)
+			return true;
+	return o->command && r->parent_pid == (uint32_t)getpid();
+}
+
+void trace_keep_ask_ended(struct trace_keep *k, const struct gs_account_reading *r)
 {
 	char why[WHY_BYTES];
 
-	if (!k || !is_bad_end(number))
+	if (!k)
 		return;
-	snprintf(why, sizeof(why), "process %u was killed by signal %u (%s)", pid, number,
-		 strsignal((int)number));
+	if (is_bad_end(r->end_signal))
+		snprintf(why, sizeof(why), "process %u was killed by signal %u (%s)", r->pid,
+			 r->end_signal, strsignal(r->end_signal));
+	else if (!r->end_signal && r->exit_status && r->tid == r->pid && is_chosen(k->options, r))
+		snprintf(why, sizeof(why), "process %u ended with exit status %u", r->pid,
+			 r->exit_status);
+	else
+		return;
 	trace_keep_ask(k, TRACE_KEEP_DEATH, why);
 }
 
@@ -148,7 +164,7 @@ void trace_keep_ask_signal(struct trace_keep *k, const struct signalfd_siginfo *
 		 gs_explain_number_text(s->ssi_int, why + strlen(head), sizeof(why) - strlen(head)))
 		trace_keep_ask(k, 0, why);
 	else
-		trace_keep_ask(k, 0, "requested by a user");
+		trace_keep_ask(k, 0, "requested by a user (SIGUSR1)");
 }
 
 /* --- files --- */

@@ -34,8 +34,8 @@ void trace_keep_ask(struct trace_keep *keep, enum trace_keep_on on, const char *
 struct signalfd_siginfo;
 void trace_keep_ask_signal(struct trace_keep *keep, const struct signalfd_siginfo *signal);
 
-/* A process was ended by a signal that says that something is wrong with it, or by another one. */
-void trace_keep_ask_killed(struct trace_keep *keep, uint32_t pid, unsigned signal);
+/* A thread ended: of a process that was killed by a signal of a crash, or failed (its exit status is not 0), or not. */
+void trace_keep_ask_ended(struct trace_keep *keep, const struct gs_account_reading *reading);
 
 /* A finding that begins or ended, as gs_explain_report_fn has it; keep: of the trace. */
 void trace_keep_ask_finding(void *keep, const struct gs_explain_finding *finding);

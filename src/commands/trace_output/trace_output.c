@@ -448,7 +448,7 @@ static void on_account(void *ctx, const struct gs_account_reading *reading)
 	gs_hang_watch_account(o->hang, reading);
 	trace_stress_note(&o->stress, reading->pid, reading->ended);
 	if (reading->ended)
-		trace_keep_ask_killed(o->keep, reading->pid, reading->end_signal);
+		trace_keep_ask_ended(o->keep, reading);
 	gs_inside_account(o->inside, &now);
 	gs_ingest_account(o->feed, &now);
 }

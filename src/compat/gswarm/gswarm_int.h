@@ -54,8 +54,13 @@ void gswarm_status(struct gs_head *h, struct gs_grpc_call *call);
 void gswarm_cluster(struct gs_head *h, struct gs_grpc_call *call);
 void gswarm_node(struct gs_head *h, struct gs_grpc_call *call, const char *node_id);
 
-/* Where the file of a session is, or will be once it is stopped: its path, or NAME.json where this
- * head writes none, as `gsprof stop` calls it. */
+#define GSWARM_EXPORT_BYTES 128
+
+/* The URL, without the host, from which a session can be had in gswarm-profiler's form. */
+void gswarm_export_of(const struct gs_store_session *session, char out[GSWARM_EXPORT_BYTES]);
+
+/* Where the file of a session is, or will be once it is stopped: its path, or where this head writes none
+ * that URL. */
 void gswarm_file_of(struct gs_head *h, const struct gs_store_session *session, char *out,
 		    size_t bytes);
 

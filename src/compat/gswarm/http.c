@@ -18,14 +18,14 @@
  * that it is given. Where there is no file, output_file is the URL from which it can be had. */
 static void put_output(struct gs_buf *b, struct gs_head *head, const struct gs_store_session *s)
 {
-	char path[GSWARM_PATH_BYTES], url[128];
+	char path[GSWARM_PATH_BYTES], url[GSWARM_EXPORT_BYTES];
 
 	if (!s) {
 		j_null(b, "output_file");
 		j_null(b, "export");
 		return;
 	}
-	snprintf(url, sizeof(url), "/api/v1/sessions/%s/export?format=gswarm", s->id);
+	gswarm_export_of(s, url);
 	if (gs_session_export_files_path(gs_head_files(head), s, path, sizeof(path)) &&
 	    (s->state == GS_STORE_SESSION_ACTIVE || access(path, F_OK) == 0))
 		j_text(b, "output_file", path);

@@ -62,11 +62,19 @@ static size_t list_connected(struct gs_head *h, char ***ret_names)
 	return n;
 }
 
+void gswarm_export_of(const struct gs_store_session *session, char out[GSWARM_EXPORT_BYTES])
+{
+	snprintf(out, GSWARM_EXPORT_BYTES, "/api/v1/sessions/%s/export?format=gswarm", session->id);
+}
+
 void gswarm_file_of(struct gs_head *h, const struct gs_store_session *session, char *out,
 		    size_t bytes)
 {
+	char url[GSWARM_EXPORT_BYTES];
+
+	gswarm_export_of(session, url);
 	if (!gs_session_export_files_path(gs_head_files(h), session, out, bytes))
-		snprintf(out, bytes, "%s.json", session->name);
+		snprintf(out, bytes, "%s", url);
 }
 
 void gswarm_status(struct gs_head *h, struct gs_grpc_call *call)

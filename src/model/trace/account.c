@@ -54,7 +54,8 @@ void gs_account_settle(const struct gs_account *a, uint64_t now_mono_ns,
 					 .uid = a->uid,
 					 .parent_pid = a->parent_pid,
 					 .ended = a->ended,
-					 .end_signal = (uint8_t)a->end_signal,
+					 .end_signal = a->end_signal,
+					 .exit_status = a->exit_status,
 					 .born_mono_ns = a->born_ns,
 					 .now_mono_ns = a->ended ? a->since_ns : now_mono_ns};
 	memcpy(r->comm, a->comm, sizeof(r->comm));

@@ -108,7 +108,9 @@ struct gs_account {
 	__u8 ended;   /* 1: the thread is gone; its cells stay */
 	__u8 pad;
 	__u32 parent_pid; /* of its process */
-	__u32 end_signal; /* that ended its process; 0: none */
+	__u8 end_signal;  /* that ended its process; 0: none */
+	__u8 exit_status; /* of its process: what it gave to exit(), as its parent sees it */
+	__u16 end_pad;
 	char comm[16];    /* of the thread */
 	char process[16]; /* of its first thread */
 	__u64 born_ns;    /* since when it is accounted for */
@@ -133,10 +135,10 @@ _Static_assert(sizeof(struct gs_account) % 8 == 0, "gs_account");
 #ifndef __bpf__
 
 /* The account of a thread at a moment, settled: every cell is what it is called. uid, parent_pid,
- * ended, end_signal, comm and process as in struct gs_account. */
+ * ended, end_signal, exit_status, comm and process as in struct gs_account. */
 struct gs_account_reading {
 	uint32_t pid, tid, uid, parent_pid;
-	uint8_t ended, end_signal;
+	uint8_t ended, end_signal, exit_status;
 	uint8_t at_launch; /* read when its process had just launched work on a GPU first */
 	char comm[16], process[16];
 	uint64_t born_mono_ns, now_mono_ns;
