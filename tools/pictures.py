@@ -183,12 +183,19 @@ class Pictures:
         if not program:
             print(f"pictures.py: no {name}: Chromium is not installed", file=sys.stderr)
             return
-        with tempfile.TemporaryDirectory(prefix="gpuscope_pictures_") as profile:
-            # Its virtual time lets a page that asks for data again and again draw itself.
-            subprocess.run([program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--run-all-compositor-stages-before-draw",
-                            f"--user-data-dir={profile}", f"--window-size=1280,{height}", "--virtual-time-budget=8000",
-                            f"--screenshot={self.folder / name}", url], check=True, capture_output=True, timeout=PATIENCE_S,
-                           env={**os.environ, "HOME": profile})  # fmt: skip
+        # Its virtual time lets a page that asks for data again and again draw itself. It stands still while an answer is
+        # awaited, on a full machine for ever: then once more.
+        for last in (False, True):
+            with tempfile.TemporaryDirectory(prefix="gpuscope_pictures_") as profile:
+                try:
+                    subprocess.run([program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--run-all-compositor-stages-before-draw",
+                                    f"--user-data-dir={profile}", f"--window-size=1280,{height}", "--virtual-time-budget=8000",
+                                    f"--screenshot={self.folder / name}", url], check=True, capture_output=True, timeout=PATIENCE_S / 2,
+                                   env={**os.environ, "HOME": profile})  # fmt: skip
+                    return
+                except subprocess.TimeoutExpired:
+                    if last:
+                        raise
 
     def pages(self):
         self.chromium((self.folder / "run.html").resolve().as_uri(), "run.png", 1600)
