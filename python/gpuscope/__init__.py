@@ -11,7 +11,7 @@
 It is a thin layer over libgpuscope.so (ctypes). gpuscope.eacgm has the classes of eACGM.
 """
 
-from ._devices import Monitor, gpus, processes
+from ._devices import DeviceAccess, Monitor, device_access, gpus, processes
 from ._library import Error, PermissionDenied, library_version
 from ._records import (
     Attached, Call, Counter, End, Finding, Function, Gpu, GpuEvent, GpuProcess, GpuProcesses, Gpus, Hang, HangRank, Lost, Machine,
@@ -21,7 +21,7 @@ from ._trace import Clock, Probe, Recording, Trace, trace
 from ._version import __version__
 
 __all__ = [
-    'Attached', 'Call', 'Clock', 'Counter', 'End', 'Error', 'Finding', 'Function', 'Gpu', 'GpuEvent', 'GpuProcess', 'GpuProcesses',
+    'Attached', 'Call', 'Clock', 'Counter', 'DeviceAccess', 'End', 'Error', 'Finding', 'Function', 'Gpu', 'GpuEvent', 'GpuProcess', 'GpuProcesses',
     'Gpus', 'Hang', 'HangRank', 'Lost', 'Machine', 'MachineProcess', 'Monitor', 'PermissionDenied', 'Probe', 'Process', 'ProcessSummary', 'Record',
-    'Recording', 'Sample', 'Sum', 'Summary', 'Trace', 'Verdict', 'Work', '__version__', 'gpus', 'library_version', 'processes', 'trace',
+    'Recording', 'Sample', 'Sum', 'Summary', 'Trace', 'Verdict', 'Work', '__version__', 'device_access', 'gpus', 'library_version', 'processes', 'trace',
 ]  # fmt: skip

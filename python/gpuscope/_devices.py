@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import time
+from dataclasses import dataclass
 from typing import Iterator, Optional
 
 from . import _structs as s
-from ._library import Handle
+from ._library import Handle, library, make_error
 from ._records import GpuProcesses, Gpus, Sample, sample_of
 from ._trace import Path, as_ns, device_key, encode
 
@@ -78,3 +79,47 @@ def processes(interval: float = 1.0, **options: object) -> GpuProcesses:
             time.sleep(interval)
             sample = monitor.read()
         return GpuProcesses(sample.gpu_processes)
+
+
+@dataclass(frozen=True)
+class DeviceAccess:
+    """Whether a control group may use NVIDIA's devices. States: 'absent', 'unrestricted', 'allowed', 'granted', 'forbidden', 'revoked',
+    'unknown'."""
+
+    cgroup_v1: str
+    cgroup_v2: str
+    drop_in: str  # of systemd
+    is_open: bool  # nothing is known to forbid the devices; False after 'revoke'
+    changes: int
+    devices: str
+    reason: str  # of 'forbidden' and 'unknown'
+
+
+def device_access(
+    pid: int,
+    action: str = 'check',
+    *,
+    held: bool = False,
+    ancestors: bool = False,
+    drop_in: bool = True,
+    host_root: Optional[Path] = None,
+) -> DeviceAccess:
+    """What `gpuscope devices` does for the control group of a process. action: 'check', 'grant' or 'revoke'; held: only devices that the
+    process has open; ancestors: in the groups above, too; drop_in: also in systemd's configuration."""
+    if action not in ('check', 'grant', 'revoke'):
+        raise ValueError(f"action is {action!r}, not 'check', 'grant' or 'revoke'")
+    flags = (s.DEVICES_HELD if held else 0) | (s.DEVICES_ANCESTORS if ancestors else 0) | (0 if drop_in else s.DEVICES_NO_DROP_IN)
+    options = s.DevicesOptions(size=ctypes.sizeof(s.DevicesOptions), flags=flags, host_root=encode(host_root))
+    result = s.DevicesResult(size=ctypes.sizeof(s.DevicesResult))
+    status = getattr(library(), f'gs_devices_{action}')(pid, ctypes.byref(options), ctypes.byref(result))
+    if status < 0:
+        raise make_error(status, result.reason.decode(errors='replace'))
+    return DeviceAccess(
+        cgroup_v1=result.cgroup_v1.decode(),
+        cgroup_v2=result.cgroup_v2.decode(),
+        drop_in=result.drop_in.decode(),
+        is_open=bool(result.is_open),
+        changes=result.n_changes,
+        devices=result.devices.decode(),
+        reason=result.reason.decode(errors='replace'),
+    )

@@ -61,6 +61,7 @@ def declare(library: ctypes.CDLL) -> None:
         ('gs_monitor_read', c_int, handle, POINTER(POINTER(s.Sample))),
         ('gs_monitor_json', c_int, handle, text_pointer, POINTER(c_size_t)),
         ('gs_device_key', c_char_p, c_uint32),
+        *((f'gs_devices_{name}', c_int, c_uint32, POINTER(s.DevicesOptions), POINTER(s.DevicesResult)) for name in ('check', 'grant', 'revoke')),
     ]  # fmt: skip
     for name, result, *arguments in prototypes:
         function = getattr(library, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, List, Tuple
 
 # What of the header's version decides whether it can be used: while the first number is 0, both.
@@ -17,6 +17,7 @@ ITEM_CALL, ITEM_PROCESS, ITEM_ATTACH, ITEM_LOST, ITEM_COUNTER, ITEM_WORK, ITEM_S
 CALL_UNFINISHED, CALL_INSTANT, CALL_FAILED = 1, 2, 4
 VALUE_UNSIGNED, VALUE_SIGNED, VALUE_DOUBLE, VALUE_TEXT = 1, 2, 3, 4
 MONITOR_HOST, MONITOR_PROCESSES, MONITOR_NAMES = 1, 2, 4
+DEVICES_HELD, DEVICES_ANCESTORS, DEVICES_NO_DROP_IN = 1, 2, 4
 
 Fields = List[Tuple[str, Any]]
 
@@ -155,6 +156,14 @@ class MonitorOptions(Structure):
     _fields_ = fields('size size\nu32 flags pad\ntext nvml_path\nu64 call_timeout_ns')
 
 
+class DevicesOptions(Structure):
+    _fields_ = fields('size size\nu32 flags pad\ntext host_root')
+
+
+class DevicesResult(Structure):
+    _fields_ = fields('size size\ntext cgroup_v1 cgroup_v2 drop_in\nu32 is_open n_changes') + [('devices', c_char * 512), ('reason', c_char * 512)]
+
+
 class Device(Structure):
     _fields_ = (
         fields('size size\nu32 index is_mig\ni32 gpu_instance compute_instance\nu32 is_lost n_values')
@@ -212,5 +221,5 @@ NAMES = {
     Work: 'gs_work', Sum: 'gs_sum', End: 'gs_end', Function: 'gs_function', ProcessResult: 'gs_process_result',
     Verdict: 'gs_verdict_result', Finding: 'gs_finding', HangRank: 'gs_hang_rank', Hang: 'gs_hang', Result: 'gs_result', MonitorOptions: 'gs_monitor_options',
     Device: 'gs_device', DeviceProcess: 'gs_device_process', Machine: 'gs_machine', MachineProcess: 'gs_machine_process',
-    DeviceEvent: 'gs_device_event', Sample: 'gs_sample',
+    DeviceEvent: 'gs_device_event', Sample: 'gs_sample', DevicesOptions: 'gs_devices_options', DevicesResult: 'gs_devices_result',
 }  # fmt: skip

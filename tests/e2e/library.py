@@ -349,6 +349,10 @@ def device_access(t):
         t.match('which', r'devices=10:\* 5:\*$', done.stdout.strip())
         t.equal('the kernel agrees', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'ok'])
         t.equal('now it is so', access('check', pid, 0)[0]['v2'], 'allowed')
+        code = f'import gpuscope; a = gpuscope.device_access({pid}, held=False, host_root={t.path("root")!r}); print(a.cgroup_v2, a.is_open, a.changes, a.devices)'
+        env = {'PYTHONPATH': os.path.join(ROOT, 'python'), 'GPUSCOPE_LIBRARY': os.path.join(lib.folder, 'libgpuscope.so.0')}
+        done = subprocess.run(at_root(t, '/usr/bin/python3', '-c', code), capture_output=True, text=True, env=t.envs(env), timeout=60)
+        t.equal(f'the same from Python ({done.stderr[-300:]})', done.stdout.strip(), 'allowed True 0 10:* 5:*')
         t.equal('revoked', access('revoke', pid, 0)[0]['v2'], 'revoked')
         t.equal('as before', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'EPERM'])
     t.match('no process', 'no process|4194303', access('check', 4194303, 2)[1].stderr)

@@ -41,7 +41,7 @@ def layout(t):
             place = member(struct, field)
             lines.append(f'printf("%zu\\n%zu\\n", offsetof(struct {name}, {place}), sizeof(((struct {name} *)0)->{place}));')
             wanted += [(f'{name}.{field}', getattr(struct, field).offset), (f'bytes of {name}.{field}', ctypes.sizeof(kind))]
-    enums = {'PROBE_': '', 'TRACE_': '', 'ITEM_': '', 'NEXT_': '', 'VALUE_': '', 'MONITOR_': '', 'CALL_': 'CALL_BIT_'}
+    enums = {'PROBE_': '', 'TRACE_': '', 'ITEM_': '', 'NEXT_': '', 'VALUE_': '', 'MONITOR_': '', 'DEVICES_': '', 'CALL_': 'CALL_BIT_'}
     for name, number in vars(_structs).items():
         prefix = next((p for p in enums if name.startswith(p)), None)
         if prefix:
