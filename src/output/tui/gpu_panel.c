@@ -113,7 +113,11 @@ static int draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, 
 		tui_put(s, y, x, end - x, TUI_PLAIN, tui_percent(a, util));
 	}
 	x += util_width + 1;
-	snprintf(text, sizeof(text), "%s/%s", tui_bytes(a, used), tui_bytes(b, total));
+	/* Some sources know the share alone. */
+	if (isnan(used) && !isnan(memory))
+		with_unit(text, sizeof(text), tui_percent(a, memory), "%");
+	else
+		snprintf(text, sizeof(text), "%s/%s", tui_bytes(a, used), tui_bytes(b, total));
 	if (mem_width > 8)
 		tui_meter(s, y, x, mem_width, memory, tui_style_of(memory, 0.9, 0.97), text);
 	else if (mem_width > 0)
