@@ -680,7 +680,7 @@ struct gs_devices_options {
 	const char *host_root; /* where the root of the host is mounted; NULL: "/" */
 };
 
-/* Set size. States are "absent", "unrestricted", "allowed", "granted", "forbidden", "revoked" and "unknown",
+/* Set size. States are "none", "unrestricted", "allowed", "granted", "forbidden", "revoked" and "unknown",
  * valid for ever. */
 struct gs_devices_result {
 	size_t size;

@@ -83,7 +83,7 @@ def processes(interval: float = 1.0, **options: object) -> GpuProcesses:
 
 @dataclass(frozen=True)
 class DeviceAccess:
-    """Whether a control group may use NVIDIA's devices. States: 'absent', 'unrestricted', 'allowed', 'granted', 'forbidden', 'revoked',
+    """Whether a control group may use NVIDIA's devices. States: 'none', 'unrestricted', 'allowed', 'granted', 'forbidden', 'revoked',
     'unknown'."""
 
     cgroup_v1: str
