@@ -244,7 +244,7 @@ ROOMS = [
          "their categories; which of their events are calls, and which are GPU work"),
     Room("pipeline/session_file", NODE, "libjansson libm",
          "JSON of sessions, as exported or written by gswarm-profiler → snapshots of nodes",
-         "its form: units, times, names of GPUs; values that gswarm-profiler confuses"),
+         "its form: units, times, names of GPUs; values that gswarm-profiler swaps"),
     Room("pipeline/gpu_meter", NODE + " model/gpu_queue model/companion core/reader sources/elf sources/uprobe sources/companion sources/identity pipeline/gpu_activity pipeline/gpu_memory pipeline/process_gpu pipeline/ingest pipeline/inside", "",
          "traces selected processes while they run and adds up their use of each GPU",
          "the calls that this needs, and the sums that the kernel side keeps"),

@@ -125,7 +125,7 @@ class Node:
 
 
 def check_import(t, h, session):
-    """Sessions in JSON become recordings: what the last frame has is in the last sample; gswarm-profiler's rx and tx are changed back."""
+    """Sessions in JSON become recordings: what the last frame has is in the last sample; gswarm-profiler's rx and tx are corrected."""
     h.session('export', session, '--compat', 'gswarm', '-o', t.path('texts.json'))
     texts, own = (json.loads(harness.read_text(t.path(f'{name}.json'))) for name in ('texts', session))
     ours = ('available', 'client_id', 'client_available')
@@ -142,7 +142,8 @@ def check_import(t, h, session):
         said = t.tool('report', t.path(f'{name}.json'), '-o', out, status=0).err
         n = sum(len(f['available']) if name == 'foreign' else sum(f['available']) for f in own['frames'])
         t.match(f'{name}: samples', rf'{n} samples of GPUs in {len(own["frames"])} frames', said)
-        t.equal(f'{name}: is foreign', 'changed back' in said, name == 'foreign')
+        t.equal(f'{name}: is foreign', 'they are corrected' in said, name == 'foreign')
+        t.match(f'{name}: what shows it', r'gpuscope top --replay FILE shows it', said)
         top = json.loads(t.tool('top', '--once', '--json', '--replay', out, status=0).out)
         rx, tx = ('tx', 'rx') if name == 'foreign' else ('rx', 'tx')
         for gpu in top['gpus']:

@@ -65,9 +65,8 @@ void gs_cli_be_quiet(void)
 	is_quiet = true;
 }
 
-void gs_cli_report_written(const char *path, const char *opener)
+static void report_file(const char *path, const char *opener)
 {
-	const char *known = opener_of(path);
 	char size[GS_FMT_BYTES];
 	struct stat st;
 
@@ -75,11 +74,24 @@ void gs_cli_report_written(const char *path, const char *opener)
 	    strncmp(path, "/dev/", 5) == 0)
 		return;
 	gs_fmt_bytes(size, (uint64_t)st.st_size);
-	opener = known ? known : opener;
 	if (opener)
 		gs_cli_print_message("wrote %s (%s): %s", path, size, opener);
 	else
 		gs_cli_print_message("wrote %s (%s)", path, size);
+}
+
+void gs_cli_report_written(const char *path, const char *opener)
+{
+	const char *known = opener_of(path);
+
+	report_file(path, known ? known : opener);
+}
+
+void gs_cli_report_samples_written(const char *path)
+{
+	report_file(
+		path,
+		"gpuscope top --replay FILE shows it, gpuscope report --plot FIGURE.svg FILE draws it");
 }
 
 int gs_cli_exit_status_of(int error)

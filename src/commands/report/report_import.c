@@ -102,9 +102,14 @@ static void report_session(const char *file, const struct gs_session_file_stats 
 	gs_cli_print_message("%s: %llu samples of GPUs in %llu frames%s", file,
 			     (unsigned long long)s->n_samples, (unsigned long long)s->n_frames,
 			     away);
+	cmd_report_swapped(file, s);
+}
+
+void cmd_report_swapped(const char *file, const struct gs_session_file_stats *s)
+{
 	if (s->n_foreign)
 		gs_cli_print_message(
-			"%s: written by gswarm-profiler, which confuses rx and tx of PCIe: they are changed back",
+			"%s: written by gswarm-profiler, which swaps PCIe rx and tx: they are corrected",
 			file);
 }
 
@@ -133,6 +138,7 @@ int cmd_import_trace(const char *trace, const char *output)
 	GS_FCLOSE FILE *file = fopen(trace, "re");
 	struct gs_recording *recording = NULL;
 	struct gs_err err = {{0}}, close_err = {{0}};
+	bool is_session;
 	int closed, r;
 
 	if (!file) {
@@ -145,7 +151,8 @@ int cmd_import_trace(const char *trace, const char *output)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return r;
 	}
-	if (gs_session_file_is_one(file))
+	is_session = gs_session_file_is_one(file);
+	if (is_session)
 		r = import_session(file, trace, gs_recording_sink(recording), &err);
 	else
 		r = import_trace(file, trace, gs_recording_sink(recording), &err);
@@ -158,6 +165,9 @@ int cmd_import_trace(const char *trace, const char *output)
 		(void)unlink(output);
 		return r;
 	}
-	gs_cli_report_written(output, NULL);
+	if (is_session)
+		gs_cli_report_samples_written(output);
+	else
+		gs_cli_report_written(output, NULL);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands/common/cli.h"
+#include "commands/report/report_import.h"
 #include "pipeline/recording/recording.h"
 #include "pipeline/session_file/session_file.h"
 #include "model/node/record.h"
@@ -60,7 +61,10 @@ static int add_json(struct gs_plot *plot, const char *path, struct gs_err *err)
 	if (!f)
 		return gs_err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
 	r = gs_session_file_read(f, add_snapshot, plot, &stats, err);
-	return r < 0 ? gs_err_prefix(err, r, "%s", path) : 0;
+	if (r < 0)
+		return gs_err_prefix(err, r, "%s", path);
+	cmd_report_swapped(path, &stats);
+	return 0;
 }
 
 static int add_file(struct gs_plot *plot, const char *path, struct gs_err *err)

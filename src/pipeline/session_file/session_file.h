@@ -20,7 +20,7 @@ struct gs_session_file_stats {
 	uint64_t n_frames;
 	uint64_t n_samples; /* of GPUs */
 	uint64_t n_absent;  /* of GPUs of nodes that were away then: they are left out */
-	/* Of n_frames: gswarm-profiler wrote them, which confuses rx and tx: they are changed back. */
+	/* Of n_frames: gswarm-profiler wrote them, which swaps rx and tx: they are corrected. */
 	uint64_t n_foreign;
 };
 
