@@ -177,7 +177,7 @@ def machines(t):
     for node in nodes.values():
         node.interrupt(signal.SIGTERM)
         node.finish()
-    h.session('export', 'both', '--format', 'gst', '-o', t.path('both.gst'))
+    t.match('what shows it', 'gpuscope top --replay FILE shows it', h.session('export', 'both', '--format', 'gst', '-o', t.path('both.gst')).err)
     t.match('the file', r'samples of 2 nodes over .+: 4 GPUs', t.tool('report', t.path('both.gst'), status=0).out)
     h.session('export', 'both', '-o', t.path('both.json'))
     # A pipe or a device is written to, not replaced by a file.

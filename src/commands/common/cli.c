@@ -89,9 +89,14 @@ void gs_cli_report_written(const char *path, const char *opener)
 
 void gs_cli_report_samples_written(const char *path)
 {
-	report_file(
-		path,
-		"gpuscope top --replay FILE shows it, gpuscope report --plot FIGURE.svg FILE draws it");
+	const char *dot = strrchr(path, '.');
+
+	if (dot && strcmp(dot, ".gst") == 0)
+		report_file(
+			path,
+			"gpuscope top --replay FILE shows it, gpuscope report --plot FIGURE.svg FILE draws it");
+	else
+		gs_cli_report_written(path, NULL);
 }
 
 int gs_cli_exit_status_of(int error)

@@ -68,7 +68,7 @@ void gs_cli_print_failure(const struct gs_err *err, int r);
  * pipe or a device. opener: what opens it where its suffix does not say, as .json; NULL: nothing is said then. */
 void gs_cli_report_written(const char *path, const char *opener);
 
-/* The same of a recording that has samples and no calls. */
+/* The same of a file of samples: a recording has no calls then. */
 void gs_cli_report_samples_written(const char *path);
 
 /* From now on that prints nothing (--quiet). */

@@ -19,13 +19,15 @@ static bool name_is_safe(const char *name)
 	return true;
 }
 
-/* r: how it went so far. */
-static int close_file(struct gs_output *f, int r, struct gs_err *err)
+/* r: how it went so far; is_session: it has the samples of the session, not a trace. */
+static int close_file(struct gs_output *f, int r, bool is_session, struct gs_err *err)
 {
 	bool is_open = f->fd >= 0;
 
 	r = gs_output_close(f, r, err);
-	if (r == 0 && is_open)
+	if (r == 0 && is_open && is_session)
+		gs_cli_report_samples_written(f->path);
+	else if (r == 0 && is_open)
 		gs_cli_report_written(f->path, NULL);
 	return r;
 }
@@ -62,7 +64,7 @@ int session_write_file(const char *name,
 
 	if (r == 0)
 		r = fill(fill_ctx, take_bytes, &f, err);
-	return close_file(&f, r, err);
+	return close_file(&f, r, false, err);
 }
 
 /* Where a further file of the export goes: beside the first. */
@@ -87,7 +89,7 @@ struct download {
 static int begin_file(struct download *d, const char *name)
 {
 	char path[4096];
-	int r = close_file(&d->file, 0, d->err);
+	int r = close_file(&d->file, 0, d->n_files == 1, d->err);
 
 	if (r < 0)
 		return r;
@@ -140,7 +142,7 @@ int session_export(struct remote *remote, const char *name, unsigned format, con
 	m.format = (Gpuscope__V1__ExportFormat)format;
 	r = remote_each(remote, "/gpuscope.v1.Control/ExportSession", &m.base,
 			&gpuscope__v1__export_part__descriptor, on_part, &d, err);
-	return close_file(&d.file, r, err);
+	return close_file(&d.file, r, d.n_files == 1, err);
 }
 
 /* --- from a store --- */
@@ -162,7 +164,7 @@ static int write_trace(void *ctx, int64_t stream, const char *name)
 	r = gs_output_open(path, 0, &f, t->err);
 	if (r == 0)
 		r = gs_session_export_trace(t->o, stream, f.fd, t->err);
-	return close_file(&f, r, t->err);
+	return close_file(&f, r, false, t->err);
 }
 
 static int export_here(const struct gs_session_export_options *o, const char *out,
@@ -183,7 +185,7 @@ static int export_here(const struct gs_session_export_options *o, const char *ou
 	r = gs_output_open(path, 0, &f, err);
 	if (r == 0)
 		r = gs_session_export_write(o, f.fd, NULL, err);
-	r = close_file(&f, r, err);
+	r = close_file(&f, r, true, err);
 	if (r == 0 && o->format == GS_SESSION_EXPORT_GST)
 		r = gs_session_export_traces(o, write_trace, &t);
 	return r;
